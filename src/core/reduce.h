@@ -1,0 +1,48 @@
+/* reduce.h - kernels that fold elements: one table row for each element type and operator. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_REDUCE_H
+#define TCI_REDUCE_H
+
+#include <stddef.h>
+
+#include "tcdist/dtype.h"
+
+/* The kernels of one (type, operator), chosen once when an operation starts.  None of them
+ * allocates, blocks or keeps anything; buffers need the alignment of a byte only.  `out` may be
+ * one of the inputs (the same address, not a partial overlap).  Any thread. */
+struct tci_fold {
+    tc_dtype_t     dtype;
+    tc_reduce_op_t op;
+    size_t         size; /* bytes of one element */
+
+    /* out = in[0] op in[1] op … op in[ranks - 1], the canonical result, AVG divided: the bits of
+     * tc_reduce_reference().  ranks >= 2. */
+    void (*many)(void *out, const void *const *in, unsigned ranks, size_t count);
+
+    /* out = a op b, rounded to the element type; AVG only adds.  Same bits as many() of two for
+     * every operator but AVG. */
+    void (*pair)(void *out, const void *a, const void *b, size_t count);
+
+    /* buf /= ranks, for AVG after a chain of pair(); NULL where pair() leaves nothing to do, and
+     * for AVG of integers, whose sum in the element type may have wrapped: those need many(). */
+    void (*divide)(void *buf, unsigned ranks, size_t count);
+};
+
+/* Look the kernels up, the fastest that this processor has; fails as tc_reduce_supported(). */
+tc_status_t tci_fold_init(struct tci_fold *fold, tc_dtype_t dtype, tc_reduce_op_t op);
+
+/* Families of kernels, all with the same bits; the plain one is portable C. */
+enum tci_isa { TCI_ISA_PLAIN, TCI_ISA_AVX2, TCI_ISA_AVX512, TCI_ISA_NEON, TCI_ISA_COUNT };
+
+/* "plain", "avx2", …  */
+const char *tci_isa_name(enum tci_isa isa);
+
+/* Whether this build and this processor can run a family. */
+int tci_isa_usable(enum tci_isa isa);
+
+/* As tci_fold_init() for one family, for tests and benches; rows that the family lacks are the
+ * plain ones.  TC_ERR_UNSUPPORTED when the family is not usable. */
+tc_status_t tci_fold_init_isa(struct tci_fold *fold, tc_dtype_t dtype, tc_reduce_op_t op,
+                              enum tci_isa isa);
+
+#endif
