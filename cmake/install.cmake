@@ -1,0 +1,36 @@
+# install.cmake - what `cmake --install` puts where, and how other builds find it.
+# SPDX-License-Identifier: Apache-2.0
+include(CMakePackageConfigHelpers)
+
+set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tcdist)
+
+install(TARGETS tcdist tcdist_static EXPORT tcdist
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/tcdist DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
+
+install(EXPORT tcdist FILE tcdistTargets.cmake NAMESPACE tcdist:: DESTINATION ${config_dir})
+configure_package_config_file(cmake/tcdistConfig.cmake.in
+    ${CMAKE_CURRENT_BINARY_DIR}/tcdistConfig.cmake INSTALL_DESTINATION ${config_dir})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/tcdistConfigVersion.cmake
+    COMPATIBILITY SameMinorVersion)
+install(FILES
+    ${CMAKE_CURRENT_BINARY_DIR}/tcdistConfig.cmake
+    ${CMAKE_CURRENT_BINARY_DIR}/tcdistConfigVersion.cmake
+    DESTINATION ${config_dir})
+
+# The prefix is found from where the file lies, so an installed tree may be moved.
+file(RELATIVE_PATH pc_to_prefix
+     ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" pc_to_prefix ${pc_to_prefix})
+configure_file(cmake/tcdist.pc.in ${CMAKE_CURRENT_BINARY_DIR}/tcdist.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tcdist.pc
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+foreach(section 1 3 5 7)
+    file(GLOB pages CONFIGURE_DEPENDS docs/man/*.${section})
+    install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+endforeach()
+
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -1,0 +1,49 @@
+# programs.cmake - one program a source file or folder of tools/, examples/ and bench/.
+# SPDX-License-Identifier: Apache-2.0
+#
+#   tools/tcrun.c           -> build/tools/tcrun
+#   tools/tcperf/*.c        -> build/tools/tcperf
+#   examples/digits/*.c     -> build/examples/digits
+#   bench/latency.c         -> build/bench/latency
+
+# Used where they are found; a program that needs one says so by its #include.
+pkg_check_modules(CJSON IMPORTED_TARGET libcjson)
+pkg_check_modules(ZLIB IMPORTED_TARGET zlib)
+
+function(tcdist_add_programs folder)
+    file(GLOB entries CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/${folder} ${folder}/*)
+    foreach(entry IN LISTS entries)
+        if(entry MATCHES "\\.c$")
+            set(sources ${folder}/${entry})
+        else()
+            file(GLOB sources CONFIGURE_DEPENDS ${folder}/${entry}/*.c)
+        endif()
+        if(sources)
+            cmake_path(GET entry STEM name)
+            tcdist_add_program(${folder} ${name} "${sources}")
+        endif()
+    endforeach()
+endfunction()
+
+function(tcdist_add_program folder name sources)
+    set(target ${name})
+    if(folder STREQUAL "bench")
+        set(target bench_${name})
+    endif()
+    add_executable(${target} ${sources})
+    set_target_properties(${target} PROPERTIES
+        OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder})
+    target_include_directories(${target} PRIVATE include)
+    if(NOT folder STREQUAL "examples")
+        target_include_directories(${target} PRIVATE src)
+    endif()
+    target_link_libraries(${target} PRIVATE tcdist_static m)
+    foreach(package CJSON ZLIB)
+        if(${package}_FOUND AND NOT folder STREQUAL "bench")
+            target_link_libraries(${target} PRIVATE PkgConfig::${package})
+        endif()
+    endforeach()
+    if(folder STREQUAL "tools")
+        install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    endif()
+endfunction()

@@ -1,0 +1,118 @@
+# tests.cmake - every tests/test_*.c is a test; the checks of the house itself stand beside them.
+# SPDX-License-Identifier: Apache-2.0
+#
+# A test says what it needs in one comment among its first lines:
+#
+#   /* test: timeout 300, needs libuv glib-2.0, serial */
+#
+#   timeout N     seconds until it counts as hung (default 120)
+#   needs P ...   optional packages; where one is missing the test is reported as skipped
+#   serial        never runs beside another test
+#
+# The tests of the tree itself carry the label "house".
+
+pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+set(run_test ${PROJECT_SOURCE_DIR}/tests/run_test.sh)
+
+# ---- What the tests share ---------------------------------------------------------------------
+
+file(GLOB support_sources CONFIGURE_DEPENDS tests/*.c tests/support/*.c tests/sim/*.c)
+list(FILTER support_sources EXCLUDE REGEX "/tests/(test_[^/]*|tidy)\\.c$")
+add_library(test_support INTERFACE)
+if(support_sources)
+    add_library(test_support_objects STATIC ${support_sources})
+    target_include_directories(test_support_objects PRIVATE include src tests)
+    target_link_libraries(test_support_objects PUBLIC tcdist_static PkgConfig::CMOCKA)
+    target_link_libraries(test_support INTERFACE test_support_objects)
+endif()
+target_link_libraries(test_support INTERFACE tcdist_static PkgConfig::CMOCKA m)
+target_include_directories(test_support INTERFACE include src tests)
+target_compile_definitions(test_support INTERFACE
+    TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TEST_BINARY_DIR="${PROJECT_BINARY_DIR}")
+
+# ---- One optional package ---------------------------------------------------------------------
+
+# Sets FOUND_<package>, and LINK_<package> to what a test links.  libev comes without a .pc file.
+function(tcdist_find_optional package)
+    string(MAKE_C_IDENTIFIER ${package} id)
+    if(package STREQUAL "libev")
+        find_library(LIBEV_LIBRARY ev)
+        find_path(LIBEV_INCLUDE_DIR ev.h)
+        if(LIBEV_LIBRARY AND LIBEV_INCLUDE_DIR)
+            set(link ${LIBEV_LIBRARY})
+        endif()
+    else()
+        pkg_check_modules(OPTIONAL_${id} QUIET IMPORTED_TARGET GLOBAL ${package})
+        if(OPTIONAL_${id}_FOUND)
+            set(link PkgConfig::OPTIONAL_${id})
+        endif()
+    endif()
+    set(LINK_${package} "${link}" PARENT_SCOPE)
+endfunction()
+
+# ---- One test ---------------------------------------------------------------------------------
+
+function(tcdist_add_test source)
+    cmake_path(GET source STEM name)
+    set(timeout 120)
+    set(serial OFF)
+    set(needs "")
+
+    file(STRINGS ${source} lines LIMIT_COUNT 12)
+    list(FILTER lines INCLUDE REGEX "^/\\* test: .* \\*/$")
+    if(lines MATCHES "timeout ([0-9]+)")
+        set(timeout ${CMAKE_MATCH_1})
+    endif()
+    if(lines MATCHES "serial")
+        set(serial ON)
+    endif()
+    if(lines MATCHES "needs ([^,*]+[^,* ])")
+        string(REPLACE " " ";" needs "${CMAKE_MATCH_1}")
+    endif()
+
+    set(missing "")
+    set(libraries "")
+    foreach(package IN LISTS needs)
+        tcdist_find_optional(${package})
+        if(LINK_${package})
+            list(APPEND libraries ${LINK_${package}})
+        else()
+            list(APPEND missing ${package})
+        endif()
+    endforeach()
+
+    if(missing)
+        add_test(NAME ${name} COMMAND sh -c "echo 'skipped: no ${missing} here'; exit 77")
+    else()
+        add_executable(${name} ${source})
+        target_link_libraries(${name} PRIVATE test_support ${libraries})
+        set_target_properties(${name} PROPERTIES
+            RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+        add_test(NAME ${name} COMMAND ${run_test} $<TARGET_FILE:${name}>)
+    endif()
+    set_tests_properties(${name} PROPERTIES
+        TIMEOUT ${timeout} RUN_SERIAL ${serial} SKIP_RETURN_CODE 77)
+endfunction()
+
+file(GLOB test_sources CONFIGURE_DEPENDS tests/test_*.c)
+foreach(source IN LISTS test_sources)
+    tcdist_add_test(${source})
+endforeach()
+
+# ---- The house: the tree, the headers, the symbols, the installation ---------------------------
+
+function(tcdist_add_house_test name)
+    add_test(NAME ${name} COMMAND ${run_test} ${ARGN})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS house SKIP_RETURN_CODE 77)
+endfunction()
+
+
+set(house ${PROJECT_SOURCE_DIR}/tests)
+tcdist_add_house_test(headers ${house}/check_headers.sh ${PROJECT_SOURCE_DIR})
+tcdist_add_house_test(scripts ${house}/check_scripts.sh ${PROJECT_SOURCE_DIR})
+if(NOT TCDIST_SANITIZE)
+    tcdist_add_house_test(exports
+        ${house}/check_exports.sh ${PROJECT_SOURCE_DIR} $<TARGET_FILE:tcdist>)
+    tcdist_add_house_test(install
+        ${house}/install/check_install.sh ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
+endif()

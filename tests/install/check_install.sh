@@ -1,0 +1,60 @@
+#!/bin/sh
+# check_install.sh - installs into an empty prefix, then builds and runs a program against it.
+# SPDX-License-Identifier: Apache-2.0
+#
+# Usage: check_install.sh BUILD_DIR C_COMPILER
+#
+# Twice, as users do it: by pkg-config and by find_package, both with the shared library.
+
+build_dir=$1
+compiler=$2
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+# report NAME STATUS
+report() {
+    if [ "$2" -eq 0 ]; then
+        echo "[       OK ] $1"
+    else
+        echo "[  FAILED  ] $1"
+        failed=1
+    fi
+}
+
+by_pkg_config() {
+    # shellcheck disable=SC2046
+    "$compiler" -o "$work/by_pkg_config" "$here/consumer.c" $(pkg-config --cflags --libs tcdist) &&
+        "$work/by_pkg_config"
+}
+
+by_find_package() {
+    cmake -S "$here" -B "$work/build" -G Ninja -DCMAKE_C_COMPILER="$compiler" \
+        -DCMAKE_PREFIX_PATH="$work/prefix" >"$work/log" 2>&1 &&
+        cmake --build "$work/build" >>"$work/log" 2>&1 &&
+        "$work/build/consumer" && return 0
+    cat "$work/log"
+    return 1
+}
+
+echo '[==========] Running the installation.'
+echo '[ RUN      ] install'
+cmake --install "$build_dir" --prefix "$work/prefix" >"$work/log" 2>&1 || cat "$work/log"
+pkg_config_dir=$(dirname "$(find "$work/prefix" -name tcdist.pc)")
+test -f "$pkg_config_dir/tcdist.pc"
+report install $?
+
+export PKG_CONFIG_PATH="$pkg_config_dir"
+LD_LIBRARY_PATH=$(dirname "$pkg_config_dir")
+export LD_LIBRARY_PATH
+
+echo '[ RUN      ] pkg-config'
+by_pkg_config
+report pkg-config $?
+
+echo '[ RUN      ] find_package'
+by_find_package
+report find_package $?
+echo '[==========] installation run.'
+exit "$failed"
