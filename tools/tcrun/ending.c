@@ -1,0 +1,161 @@
+/* ending.c - how a job ends: the first cause is told, the ranks are asked, then killed. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "job.h"
+
+/* A guard that was told to kill needs milliseconds.  One that does not answer is stopped or stuck. */
+enum { GUARD_ANSWER_MS = 2000 };
+
+int64_t job_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void job_conclude(struct job *job, int exit_code)
+{
+    if (job->has_result)
+        return;
+    job->has_result = true;
+    job->exit_code = exit_code;
+}
+
+static void enter(struct job *job, enum phase phase, int64_t timeout_ms)
+{
+    job->phase = phase;
+    job->deadline_ms = timeout_ms == INT64_MAX ? INT64_MAX : job_now_ms() + timeout_ms;
+}
+
+static void shorten_draining(struct job *job)
+{
+    if (job->deadline_ms == INT64_MAX)
+        enter(job, JOB_DRAINING, job->options->grace_ms);
+}
+
+void job_interrupt(struct job *job, int sig)
+{
+    if (job->ending_signal == 0) {
+        output_say(&job->output, "SIG%s: ending all ranks", sigabbrev_np(sig));
+        job->ending_signal = sig;
+    }
+    job_conclude(job, EXIT_SIGNAL + sig);
+    if (sig == SIGINT)
+        job->interrupts++;
+    if (job->phase == JOB_DRAINING)
+        shorten_draining(job);
+    else if (job->interrupts > 1)
+        job_kill(job);
+    else
+        job_end(job, sig);
+}
+
+void job_end(struct job *job, int sig)
+{
+    if (job->phase > JOB_ENDING)
+        return;
+    for (unsigned i = 0; i < job->started; i++) {
+        if (job->ranks[i].at.sock >= 0)
+            send(job->ranks[i].at.sock, &sig, sizeof sig, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    if (job->phase == JOB_RUNNING)
+        enter(job, JOB_ENDING, job->options->grace_ms);
+}
+
+void job_kill(struct job *job)
+{
+    if (job->phase >= JOB_KILLING)
+        return;
+    for (unsigned i = 0; i < job->started; i++) {
+        if (job->ranks[i].at.sock >= 0)
+            shutdown(job->ranks[i].at.sock, SHUT_WR);
+    }
+    enter(job, JOB_KILLING, GUARD_ANSWER_MS);
+}
+
+static void force(struct job *job)
+{
+    for (unsigned i = 0; i < job->started; i++) {
+        if (job->ranks[i].at.sock >= 0)
+            kill(-job->ranks[i].at.guard, SIGKILL);
+    }
+    enter(job, JOB_FORCING, INT64_MAX);
+}
+
+void job_advance(struct job *job, int64_t now_ms)
+{
+    bool is_late = now_ms >= job->deadline_ms;
+
+    if (job->phase < JOB_DRAINING && job->guarded == 0) {
+        /* A person or a supervisor who ended us does not wait for a reader that has gone to sleep;
+         * in all other cases nothing is lost. */
+        enter(job, JOB_DRAINING, job->ending_signal != 0 ? job->options->grace_ms : INT64_MAX);
+        return;
+    }
+    if (job->phase == JOB_RUNNING && job->running == 0)
+        job_kill(job);
+    else if (job->phase == JOB_ENDING && is_late)
+        job_kill(job);
+    else if (job->phase == JOB_KILLING && is_late)
+        force(job);
+}
+
+/* ---- Telling ------------------------------------------------------------------------------- */
+
+static void tell_no_exec(struct job *job, int error)
+{
+    output_say(&job->output, "cannot run '%s': %s", job->options->command[0], strerror(error));
+    job_conclude(job, error == ENOENT ? EXIT_NOT_FOUND : EXIT_NO_EXEC);
+}
+
+static const char *hint_for(int error)
+{
+    if (error == EAGAIN)
+        return " (too many processes, see ulimit -u)";
+    if (error == EMFILE)
+        return " (too many for one process, see ulimit -n)";
+    return "";
+}
+
+static void tell_no_start(struct job *job, unsigned rank, int error)
+{
+    output_say(&job->output, "cannot start rank %u of %u: %s%s", rank, job->options->ranks,
+               strerror(error), hint_for(error));
+    job_conclude(job, EXIT_TROUBLE);
+}
+
+static void tell_ended(struct job *job, unsigned rank, pid_t pid, int status)
+{
+    if (WIFSIGNALED(status)) {
+        const char *name = sigabbrev_np(WTERMSIG(status));
+
+        output_say(&job->output, "rank %u (pid %d) was killed by signal %d%s%s%s%s", rank, (int)pid,
+                   WTERMSIG(status), name != NULL ? " (SIG" : "", name != NULL ? name : "",
+                   name != NULL ? ")" : "", WCOREDUMP(status) ? ", core dumped" : "");
+        job_conclude(job, EXIT_SIGNAL + WTERMSIG(status));
+        return;
+    }
+    output_say(&job->output, "rank %u (pid %d) exited with code %d", rank, (int)pid,
+               WEXITSTATUS(status));
+    job_conclude(job, WEXITSTATUS(status));
+}
+
+void job_fail(struct job *job, const struct failure *failure)
+{
+    unsigned rank = (unsigned)(failure->rank - job->ranks);
+    int value = failure->message.value;
+
+    if (failure->message.event == GUARD_EXEC_FAILED)
+        tell_no_exec(job, value);
+    else if (failure->message.event == GUARD_FORK_FAILED)
+        tell_no_start(job, rank, value);
+    else
+        tell_ended(job, rank, failure->rank->pid, value);
+    job_end(job, SIGTERM);
+}

@@ -1,0 +1,89 @@
+/* job.h - the life of a group of ranks: started, watched, ended, accounted for. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCRUN_JOB_H
+#define TCRUN_JOB_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "guard.h"
+#include "input.h"
+#include "launch.h"
+#include "options.h"
+#include "output.h"
+#include "rendezvous.h"
+
+/*  RUNNING --> ENDING --> KILLING --> FORCING --> DRAINING --> over
+ *     |  a rank failed      |                       ^
+ *     |  or a signal came   +-----------------------+ every guard is gone
+ *     +---> KILLING: all ranks succeeded; what they left behind is killed
+ */
+enum phase {
+    JOB_RUNNING,
+    JOB_ENDING,  /* asked to end; SIGKILL at the deadline */
+    JOB_KILLING, /* the guards kill; at the deadline the guards are killed as well */
+    JOB_FORCING,
+    JOB_DRAINING /* nobody is left; what they wrote is still forwarded */
+};
+
+struct rank {
+    struct launched at; /* at.sock is -1 once the guard is gone */
+    pid_t pid;          /* 0: not known yet */
+    bool has_ended;     /* the rank itself; the guard may watch over its descendants */
+};
+
+/* A message that says a rank failed, kept until the earliest of a turn is known. */
+struct failure {
+    struct rank *rank; /* borrowed; NULL: none */
+    struct guard_message message;
+};
+
+struct job {
+    const struct options *options; /* borrowed, as inherited */
+    const struct inherited *inherited;
+    struct rendezvous rendezvous;
+    struct output output;
+    struct input input;
+    struct rank *ranks;  /* owned; options->ranks places */
+    unsigned started;    /* so many ranks were started */
+    unsigned running;    /* so many of them have not ended */
+    unsigned guarded;    /* so many guards are not gone */
+    struct pollfd *fds;  /* owned; big enough for all */
+    int signals;         /* owned */
+    unsigned interrupts; /* SIGINTs so far */
+    int ending_signal;   /* the first signal that ended the job; 0: none */
+    enum phase phase;
+    int64_t deadline_ms; /* of the phase; INT64_MAX: none */
+    bool has_result;     /* exit_code is final: the first cause wins */
+    int exit_code;
+};
+
+/* Starts and watches until all is over; returns the exit code.  `signals` are handled, the others
+ * keep what they do; signals in it must be blocked. */
+int job_run(const struct options *options, const struct inherited *inherited,
+            const sigset_t *signals);
+
+/* ---- Inside: ending.c, used by job.c ------------------------------------------------------- */
+
+int64_t job_now_ms(void);
+
+/* Notes the result, unless there is one. */
+void job_conclude(struct job *job, int exit_code);
+
+/* Asks all ranks to end with `sig`; SIGKILL follows after the grace. */
+void job_end(struct job *job, int sig);
+
+/* A signal to tcrun: passed on to the ranks, which are then ended; the second SIGINT kills. */
+void job_interrupt(struct job *job, int sig);
+
+/* Kills all ranks and their descendants. */
+void job_kill(struct job *job);
+
+/* Goes on to the next phase where it is time to. */
+void job_advance(struct job *job, int64_t now_ms);
+
+/* Says how a rank failed and ends the others. */
+void job_fail(struct job *job, const struct failure *failure);
+
+#endif
