@@ -1,0 +1,641 @@
+/* test_tcrun.c - how tcrun starts ranks and how it ends them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 300 */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/tool_run.h"
+
+#define TCRUN(...) ((const char *const[]){"tcrun", __VA_ARGS__, NULL})
+
+static const char *self_path; /* this program, which plays a rank when told so */
+
+/* ---- Starting ------------------------------------------------------------------------------ */
+
+static void ranks_know_their_place(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL,
+               TCRUN("-n", "3", "sh", "-c",
+                     "echo $TCDIST_RANK/$TCDIST_WORLD_SIZE/$TCDIST_LOCAL_RANK/$TCDIST_LOCAL_SIZE"));
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 0);
+    assert_non_null(strstr(run.out.data, "[0] 0/3/0/3\n"));
+    assert_non_null(strstr(run.out.data, "[1] 1/3/1/3\n"));
+    assert_non_null(strstr(run.out.data, "[2] 2/3/2/3\n"));
+    assert_string_equal(run.err.data, "");
+    tool_close(&run);
+}
+
+static void rank_0_inherits_the_listening_socket(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL, TCRUN("-n", "3", self_path, "--meet"));
+    tool_finish(&run);
+
+    assert_string_equal(run.err.data, "");
+    assert_int_equal(run.exit_code, 0);
+    assert_non_null(strstr(run.out.data, "[0] met 2, open beyond 2: 2\n"));
+    assert_non_null(strstr(run.out.data, "[1] met 1, open beyond 2: 1\n"));
+    tool_close(&run);
+}
+
+static void a_given_rendezvous_is_passed_on_without_a_socket(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    setenv("TCDIST_RENDEZVOUS_FD", "7", 1);
+    tool_start(&run, NULL,
+               TCRUN("-n", "2", "--rendezvous", "tcp://10.0.0.7:4100", "sh", "-c",
+                     "echo $TCDIST_RENDEZVOUS ${TCDIST_RENDEZVOUS_FD-none}"));
+    unsetenv("TCDIST_RENDEZVOUS_FD");
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 0);
+    assert_int_equal(tool_count(run.out.data, "] tcp://10.0.0.7:4100 none\n"), 2);
+    tool_close(&run);
+}
+
+static void environment_and_directory_are_as_asked(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL,
+               TCRUN("-n", "2", "--env", "A=1=2", "--env=B=", "--cwd", "/proc/self/..", "sh", "-c",
+                     "echo $A ${B-unset} $(pwd)"));
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 0);
+    assert_int_equal(tool_count(run.out.data, "] 1=2 /proc\n"), 2);
+    tool_close(&run);
+}
+
+static void options_after_the_command_belong_to_it(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL, TCRUN("-n", "1", "echo", "-n", "7", "--help", "--", "x"));
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 0);
+    assert_string_equal(run.out.data, "[0] 7 --help -- x\n");
+    tool_close(&run);
+
+    tool_start(&run, NULL, TCRUN("-n", "1", "--", "echo", "--verbose"));
+    tool_finish(&run);
+
+    assert_string_equal(run.out.data, "[0] --verbose\n");
+    tool_close(&run);
+}
+
+static void mistakes_in_options_exit_with_2_and_a_hint(void **state)
+{
+    static const char *const mistakes[][5] = {
+        {"tcrun", "true"},
+        {"tcrun", "-n", "2"},
+        {"tcrun", "-n", "0", "true"},
+        {"tcrun", "-n", "-1", "true"},
+        {"tcrun", "-n", "2x", "true"},
+        {"tcrun", "-n", "99999999999999999999", "true"},
+        {"tcrun", "-n2", "--what", "true"},
+        {"tcrun", "-n2", "--env=NAME", "true"},
+        {"tcrun", "-n2", "--env==x", "true"},
+        {"tcrun", "-n2", "--env=TCDIST_RANK=1", "true"},
+        {"tcrun", "-n2", "--timeout-kill=soon", "true"},
+        {"tcrun", "-n2", "--timeout-kill=-1", "true"},
+        {"tcrun", "-n2", "--timeout-kill=nan", "true"},
+        {"tcrun", "-n2", "--rendezvous=here", "true"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        struct tool_run run;
+
+        tool_start(&run, NULL, mistakes[i]);
+        tool_finish(&run);
+
+        assert_int_equal(run.exit_code, 2);
+        assert_string_equal(run.out.data, "");
+        assert_int_equal(tool_count(run.err.data, "\n"), 2);
+        assert_non_null(strstr(run.err.data, "--help"));
+        tool_close(&run);
+    }
+}
+
+static void help_and_version_succeed(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL, TCRUN("--help"));
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 0);
+    assert_non_null(strstr(run.out.data, "--timeout-kill=SECONDS"));
+    tool_close(&run);
+
+    tool_start(&run, NULL, TCRUN("--version"));
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 0);
+    assert_int_equal(strncmp(run.out.data, "tcrun (tcdist) ", 15), 0);
+    tool_close(&run);
+}
+
+static void a_command_that_can_not_run_is_told_once(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL, TCRUN("-n", "8", "no-such-command"));
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 127);
+    assert_string_equal(run.err.data,
+                        "tcrun: cannot run 'no-such-command': No such file or directory\n");
+    tool_close(&run);
+
+    tool_start(&run, NULL, TCRUN("-n", "8", "/"));
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 126);
+    assert_string_equal(run.err.data, "tcrun: cannot run '/': Permission denied\n");
+    tool_close(&run);
+}
+
+static void a_directory_that_is_not_there_is_told(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL, TCRUN("-n", "8", "--cwd", "/no/such", "true"));
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 1);
+    assert_string_equal(run.err.data,
+                        "tcrun: cannot change to '/no/such': No such file or directory\n");
+    tool_close(&run);
+}
+
+static void limit_files(void *arg)
+{
+    rlim_t count = *(const rlim_t *)arg;
+
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){count, count});
+}
+
+/* The n-th descriptor fails, for each n until none does. */
+static void a_limit_of_files_ends_what_was_started(void **state)
+{
+    int told = 0;
+    bool has_succeeded = false;
+
+    (void)state;
+    for (rlim_t count = 6; count < 64 && !has_succeeded; count++) {
+        struct tool_setup setup = {.prepare = limit_files, .arg = &count};
+        struct tool_run run;
+
+        tool_start(&run, &setup, TCRUN("-n", "4", "sleep", "0"));
+        tool_finish(&run);
+
+        has_succeeded = run.exit_code == 0;
+        told += strstr(run.err.data, "of 4: Too many open files (too many for one process") != NULL;
+        assert_true(has_succeeded || run.err.len > 0);
+        tool_close(&run);
+    }
+    assert_true(has_succeeded);
+    assert_true(told > 3);
+}
+
+static void limit_processes(void *arg)
+{
+    rlim_t count = *(const rlim_t *)arg;
+
+    /* The limit does not hold for root. */
+    if (geteuid() == 0 && setresuid(65533, 65533, 65533) != 0)
+        _exit(125);
+    if (access(tool_path("tcrun"), X_OK) != 0)
+        _exit(77);
+    setrlimit(RLIMIT_NPROC, &(struct rlimit){count, count});
+}
+
+static void a_limit_of_processes_ends_what_was_started(void **state)
+{
+    int told = 0;
+    bool has_succeeded = false;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* other processes of this user would count */
+    for (rlim_t count = 1; count < 64 && !has_succeeded; count++) {
+        struct tool_setup setup = {.prepare = limit_processes, .arg = &count};
+        struct tool_run run;
+
+        tool_start(&run, &setup, TCRUN("-n", "4", "/bin/true"));
+        tool_finish(&run);
+        if (run.exit_code == 77) {
+            tool_close(&run);
+            skip(); /* the build is out of reach of other users */
+        }
+
+        has_succeeded = run.exit_code == 0;
+        told += strstr(run.err.data, "of 4: Resource temporarily unavailable (too many") != NULL;
+        assert_true(has_succeeded || run.exit_code == 1);
+        tool_close(&run);
+    }
+    assert_true(has_succeeded);
+    assert_true(told >= 2);
+}
+
+static void sixty_four_ranks_run(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL, TCRUN("-n", "64", "--verbose", "echo", "here"));
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 0);
+    assert_int_equal(tool_count(run.out.data, "] here\n"), 64);
+    assert_int_equal(tool_count(run.err.data, " started\n"), 64);
+    assert_int_equal(tool_count(run.err.data, " ended\n"), 64);
+    assert_non_null(strstr(run.err.data, "tcrun: 64 ranks meet at tcp://127.0.0.1:"));
+    tool_close(&run);
+}
+
+/* ---- Failing ------------------------------------------------------------------------------- */
+
+/* Each rank says its process id, that of its guard, and waits. */
+#define SAY_AND_WAIT "echo pid$TCDIST_RANK=$$; echo guard$TCDIST_RANK=$PPID; exec sleep 1000"
+
+static void wait_for_four(struct tool_run *run)
+{
+    tool_wait_out(run, "guard0=");
+    tool_wait_out(run, "guard1=");
+    tool_wait_out(run, "guard2=");
+    tool_wait_out(run, "guard3=");
+    tool_wait_out(run, "\n");
+}
+
+static void a_killed_rank_is_named_and_the_others_end(void **state)
+{
+    struct tool_run run;
+    char expected[128];
+    int pid;
+
+    (void)state;
+    tool_start(&run, NULL, TCRUN("-n", "4", "sh", "-c", SAY_AND_WAIT));
+    wait_for_four(&run);
+    pid = tool_number_after(&run, "pid2=");
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    tool_finish(&run);
+
+    snprintf(expected, sizeof expected, "tcrun: rank 2 (pid %d) was killed by signal 9 (SIGKILL)\n",
+             pid);
+    assert_string_equal(run.err.data, expected);
+    assert_int_equal(run.exit_code, 137);
+    tool_close(&run);
+}
+
+static void a_failing_rank_gives_its_exit_code(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL,
+               TCRUN("-n", "4", "sh", "-c", "[ $TCDIST_RANK = 1 ] && exit 7; exec sleep 1000"));
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 7);
+    assert_int_equal(tool_count(run.err.data, "\n"), 1);
+    assert_non_null(strstr(run.err.data, "tcrun: rank 1 (pid "));
+    assert_non_null(strstr(run.err.data, ") exited with code 7\n"));
+    tool_close(&run);
+}
+
+/* tcrun is stopped meanwhile, so it learns of both failures at once. */
+static void the_first_failure_counts_not_the_lowest_rank(void **state)
+{
+    struct tool_run run;
+    int guard;
+
+    (void)state;
+    tool_start(&run, NULL, TCRUN("-n", "4", "sh", "-c", SAY_AND_WAIT));
+    wait_for_four(&run);
+    tool_kill(&run, SIGSTOP);
+    guard = pidfd_open(tool_number_after(&run, "guard3="), 0);
+    assert_true(guard >= 0);
+    assert_int_equal(kill(tool_number_after(&run, "pid3="), SIGUSR1), 0);
+    tool_wait_readable(guard);
+    close(guard);
+    assert_int_equal(kill(tool_number_after(&run, "pid1="), SIGUSR2), 0);
+    tool_kill(&run, SIGCONT);
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 128 + SIGUSR1);
+    assert_non_null(strstr(run.err.data, "tcrun: rank 3 (pid "));
+    tool_close(&run);
+}
+
+static void a_rank_that_ignores_the_end_is_killed_after_the_grace(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL,
+               TCRUN("-n", "2", "--timeout-kill", "0.1", "sh", "-c",
+                     "trap '' TERM; echo pid$TCDIST_RANK=$$; while :; do sleep 1000; done"));
+    tool_wait_out(&run, "pid0=");
+    tool_wait_out(&run, "pid1=");
+    assert_int_equal(kill(tool_number_after(&run, "pid1="), SIGKILL), 0);
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 137);
+    assert_int_equal(tool_count(run.err.data, "\n"), 1);
+    tool_close(&run);
+}
+
+static void what_a_rank_says_while_it_ends_is_forwarded(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL,
+               TCRUN("-n", "2", "--timeout-kill", "1000", "sh", "-c",
+                     "trap 'seq 20000; exit 1' TERM; echo pid$TCDIST_RANK=$$; "
+                     "while :; do sleep 1000; done"));
+    tool_wait_out(&run, "pid0=");
+    tool_wait_out(&run, "pid1=");
+    assert_int_equal(kill(tool_number_after(&run, "pid0="), SIGKILL), 0);
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 137);
+    assert_non_null(strstr(run.out.data, "[1] 1\n"));
+    assert_non_null(strstr(run.out.data, "[1] 20000\n"));
+    tool_close(&run);
+}
+
+/* ---- Signals ------------------------------------------------------------------------------- */
+
+static void a_signal_is_passed_on_and_ends_the_job(void **state)
+{
+    static const struct {
+        int sig;
+        const char *said;
+    } cases[] = {{SIGINT, "] got INT\n"}, {SIGTERM, "] got TERM\n"}, {SIGHUP, "] got HUP\n"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tool_run run;
+
+        tool_start(&run, NULL,
+                   TCRUN("-n", "2", "--timeout-kill", "1000", "sh", "-c",
+                         "for s in INT TERM HUP; do trap \"echo got $s; exit 0\" $s; done; "
+                         "echo ready$TCDIST_RANK; while :; do sleep 1000; done"));
+        tool_wait_out(&run, "ready0");
+        tool_wait_out(&run, "ready1");
+        tool_kill(&run, cases[i].sig);
+        tool_finish(&run);
+
+        assert_int_equal(run.exit_code, 128 + cases[i].sig);
+        assert_int_equal(tool_count(run.out.data, cases[i].said), 2);
+        tool_close(&run);
+    }
+}
+
+static void the_second_interrupt_kills_at_once(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL,
+               TCRUN("-n", "2", "--timeout-kill", "1000", "sh", "-c",
+                     "trap '' INT; echo ready$TCDIST_RANK; exec sleep 1000"));
+    tool_wait_out(&run, "ready0");
+    tool_wait_out(&run, "ready1");
+    tool_kill(&run, SIGINT);
+    tool_wait_err(&run, "tcrun: SIGINT: ending all ranks\n");
+    tool_kill(&run, SIGINT);
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 130);
+    tool_close(&run);
+}
+
+static void ignore_hangup(void *arg)
+{
+    (void)arg;
+    signal(SIGHUP, SIG_IGN);
+}
+
+static void a_signal_that_the_caller_ignores_stays_ignored(void **state)
+{
+    struct tool_setup setup = {.prepare = ignore_hangup};
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, &setup, TCRUN("-n", "1", "sh", "-c", "echo ready; exec sleep 1000"));
+    tool_wait_out(&run, "ready");
+    tool_kill(&run, SIGHUP);
+    tool_kill(&run, SIGTERM);
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 143);
+    assert_null(strstr(run.err.data, "SIGHUP"));
+    tool_close(&run);
+}
+
+/* ---- Nobody is left ------------------------------------------------------------------------ */
+
+/* A grandchild in the process group, one outside it, and one whose parent has gone. */
+#define WITH_FAMILY "sleep 1000 & setsid sleep 1000 & setsid sh -c 'sleep 1000 & :'; "
+
+static void a_killed_tcrun_leaves_nobody(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL,
+               TCRUN("-n", "3", "sh", "-c", WITH_FAMILY "echo ready$TCDIST_RANK; wait"));
+    tool_wait_out(&run, "ready0");
+    tool_wait_out(&run, "ready1");
+    tool_wait_out(&run, "ready2");
+    tool_kill(&run, SIGKILL);
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 137);
+    tool_close(&run);
+}
+
+static void grandchildren_of_a_good_end_are_ended(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL, TCRUN("-n", "3", "sh", "-c", WITH_FAMILY "echo done"));
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 0);
+    assert_int_equal(tool_count(run.out.data, "] done\n"), 3);
+    tool_close(&run);
+}
+
+static void grandchildren_of_a_failure_are_ended(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL,
+               TCRUN("-n", "3", "--timeout-kill", "0.1", "sh", "-c",
+                     "trap '' TERM; " WITH_FAMILY "exit 9"));
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 9);
+    tool_close(&run);
+}
+
+static void a_killed_guard_takes_its_rank_along(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL, TCRUN("-n", "4", "sh", "-c", "sleep 1000 & " SAY_AND_WAIT));
+    wait_for_four(&run);
+    assert_int_equal(kill(tool_number_after(&run, "guard1="), SIGKILL), 0);
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 137);
+    assert_non_null(strstr(run.err.data, "tcrun: rank 1 (pid "));
+    tool_close(&run);
+}
+
+static void a_stopped_guard_does_not_hold_up_the_end(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL,
+               TCRUN("-n", "4", "--timeout-kill", "0", "sh", "-c", "sleep 1000 & " SAY_AND_WAIT));
+    wait_for_four(&run);
+    assert_int_equal(kill(tool_number_after(&run, "guard1="), SIGSTOP), 0);
+    tool_kill(&run, SIGTERM);
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 143);
+    tool_close(&run);
+}
+
+/* ---- A rank ---------------------------------------------------------------------------------- */
+
+static int count_open_beyond_2(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    struct dirent *entry;
+    int count = 0;
+
+    while ((entry = readdir(dir)) != NULL) {
+        int fd = atoi(entry->d_name);
+
+        count += fd > 2 && fd != dirfd(dir);
+    }
+    closedir(dir);
+    return count;
+}
+
+/* Rank 0 accepts the others at the descriptor it inherited, which must be at the URL's address. */
+static int meet(void)
+{
+    const char *url = getenv("TCDIST_RENDEZVOUS");
+    const char *inherited = getenv("TCDIST_RENDEZVOUS_FD");
+    int others = atoi(getenv("TCDIST_WORLD_SIZE")) - 1;
+    bool is_first = strcmp(getenv("TCDIST_RANK"), "0") == 0;
+    int open_count = count_open_beyond_2();
+    struct sockaddr_in addr = {.sin_family = AF_INET};
+    struct sockaddr_in own;
+    socklen_t len = sizeof own;
+    int fd;
+
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    addr.sin_port = htons((uint16_t)atoi(strrchr(url, ':') + 1));
+    if (is_first != (inherited != NULL))
+        return 10;
+    if (is_first) {
+        fd = atoi(inherited);
+        if (getsockname(fd, (struct sockaddr *)&own, &len) != 0 || own.sin_port != addr.sin_port)
+            return 11;
+        for (int i = 0; i < others; i++) {
+            if (accept(fd, NULL, NULL) < 0)
+                return 12;
+        }
+    } else {
+        fd = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(fd, (struct sockaddr *)&addr, sizeof addr) != 0)
+            return 13;
+    }
+    printf("met %d, open beyond 2: %d\n", is_first ? others : 1, open_count);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static char self[4096];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_know_their_place),
+        cmocka_unit_test(rank_0_inherits_the_listening_socket),
+        cmocka_unit_test(a_given_rendezvous_is_passed_on_without_a_socket),
+        cmocka_unit_test(environment_and_directory_are_as_asked),
+        cmocka_unit_test(options_after_the_command_belong_to_it),
+        cmocka_unit_test(mistakes_in_options_exit_with_2_and_a_hint),
+        cmocka_unit_test(help_and_version_succeed),
+        cmocka_unit_test(a_command_that_can_not_run_is_told_once),
+        cmocka_unit_test(a_directory_that_is_not_there_is_told),
+        cmocka_unit_test(a_limit_of_files_ends_what_was_started),
+        cmocka_unit_test(a_limit_of_processes_ends_what_was_started),
+        cmocka_unit_test(sixty_four_ranks_run),
+        cmocka_unit_test(a_killed_rank_is_named_and_the_others_end),
+        cmocka_unit_test(a_failing_rank_gives_its_exit_code),
+        cmocka_unit_test(the_first_failure_counts_not_the_lowest_rank),
+        cmocka_unit_test(a_rank_that_ignores_the_end_is_killed_after_the_grace),
+        cmocka_unit_test(what_a_rank_says_while_it_ends_is_forwarded),
+        cmocka_unit_test(a_signal_is_passed_on_and_ends_the_job),
+        cmocka_unit_test(the_second_interrupt_kills_at_once),
+        cmocka_unit_test(a_signal_that_the_caller_ignores_stays_ignored),
+        cmocka_unit_test(a_killed_tcrun_leaves_nobody),
+        cmocka_unit_test(grandchildren_of_a_good_end_are_ended),
+        cmocka_unit_test(grandchildren_of_a_failure_are_ended),
+        cmocka_unit_test(a_killed_guard_takes_its_rank_along),
+        cmocka_unit_test(a_stopped_guard_does_not_hold_up_the_end),
+    };
+
+    if (argc > 1 && strcmp(argv[1], "--meet") == 0)
+        return meet();
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+        return 1;
+    self_path = self;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
