@@ -107,6 +107,13 @@ function(tcdist_add_house_test name)
 endfunction()
 
 
+file(GLOB tidy_sources CONFIGURE_DEPENDS tests/tidy/*.c)
+add_executable(tidy tests/tidy.c ${tidy_sources})
+target_include_directories(tidy PRIVATE tests)
+target_link_libraries(tidy PRIVATE PkgConfig::CMOCKA)
+set_target_properties(tidy PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+tcdist_add_house_test(tidy $<TARGET_FILE:tidy> ${PROJECT_SOURCE_DIR})
+
 set(house ${PROJECT_SOURCE_DIR}/tests)
 tcdist_add_house_test(headers ${house}/check_headers.sh ${PROJECT_SOURCE_DIR})
 tcdist_add_house_test(scripts ${house}/check_scripts.sh ${PROJECT_SOURCE_DIR})

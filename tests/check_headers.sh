@@ -55,7 +55,8 @@ check() {
     if [ "$verdict" = ' FAILED ' ]; then
         cat "$work/log"
         failed=$((failed + 1))
-        echo "$header does not compile alone as $standard: include what it uses, and keep to that language"
+        echo "$header does not compile alone as $standard:"
+        echo "include what it uses, and keep to that language"
     fi
     echo "[ $verdict ] $header as $standard"
 }

@@ -10,8 +10,12 @@
 for name in $(env | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p'); do
     case $name in
     TCDIST_TEST_*) ;;
-    TCDIST_* | OMPI_* | PMIX_* | PMI_* | MPI* | HYDRA_* | SLURM_* | I_MPI_* | MLX_*) unset "$name" ;;
-    RANK | WORLD_SIZE | LOCAL_RANK | LOCAL_WORLD_SIZE | MASTER_ADDR | MASTER_PORT) unset "$name" ;;
+    TCDIST_* | OMPI_* | PMIX_* | PMI_* | MPI* | I_MPI_* | HYDRA_* | SLURM_* | MLX_*)
+        unset "$name"
+        ;;
+    RANK | WORLD_SIZE | LOCAL_RANK | LOCAL_WORLD_SIZE | MASTER_ADDR | MASTER_PORT)
+        unset "$name"
+        ;;
     esac
 done
 

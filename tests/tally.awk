@@ -71,7 +71,10 @@ function end_program()
     passed += program_passed
     failed += program_failed
     if (program_failed > 0) {
-        printf "---- %s: %s, after %.1f s\n%s%s\n", preset, program, seconds, message == "" ? "" : message "\n", output
+        printf "---- %s: %s, after %.1f s\n", preset, program, seconds
+        if (message != "")
+            print message
+        print output
         printf "failed: %s: %s: %d\n", preset, program, program_failed
     }
 }
