@@ -106,7 +106,6 @@ function(tcdist_add_house_test name)
     set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS house SKIP_RETURN_CODE 77)
 endfunction()
 
-
 file(GLOB tidy_sources CONFIGURE_DEPENDS tests/tidy/*.c)
 add_executable(tidy tests/tidy.c ${tidy_sources})
 target_include_directories(tidy PRIVATE tests)

@@ -70,7 +70,7 @@ static void add_tree(const char *path)
     }
 }
 
-/* ---- The cases: each rule over the tree, and over its samples --------------------------------- */
+/* ---- The cases: each rule over the tree, and over its samples ------------------------------- */
 
 static void tree_keeps(void **state)
 {

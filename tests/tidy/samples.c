@@ -95,8 +95,8 @@ const struct sample samples[] = {
     SAMPLE(CALLS, 0, "tools/a.c", "exit(1);\n"),
 
     SAMPLE(WORDS, 0, "src/a.c",
-           "/* mastodon; mkstemp(\"a-XXX"
-           "XXX\") */\n"),
+           "/* mastodon; mkstemp(\"a-XX"
+           "XXXX\") */\n"),
     SAMPLE(WORDS, 1, "src/a.c",
            "/* TO"
            "DO: later */\n"),
