@@ -119,8 +119,7 @@ static void read_text(int *fd, struct tool_text *text)
     text->data[text->len] = '\0';
 }
 
-/* One step of reading both outputs. */
-static void read_some(struct tool_run *run, const char *what)
+void tool_read(struct tool_run *run, const char *what)
 {
     struct pollfd fds[] = {{.fd = run->out_fd, .events = POLLIN},
                            {.fd = run->err_fd, .events = POLLIN}};
@@ -138,7 +137,7 @@ void tool_wait_out(struct tool_run *run, const char *text)
     while (strstr(run->out.data, text) == NULL) {
         if (run->out_fd < 0)
             fail_late(run, text);
-        read_some(run, text);
+        tool_read(run, text);
     }
 }
 
@@ -147,7 +146,7 @@ void tool_wait_err(struct tool_run *run, const char *text)
     while (strstr(run->err.data, text) == NULL) {
         if (run->err_fd < 0)
             fail_late(run, text);
-        read_some(run, text);
+        tool_read(run, text);
     }
 }
 
@@ -177,7 +176,7 @@ void tool_finish(struct tool_run *run)
     char byte;
 
     while (run->out_fd >= 0 || run->err_fd >= 0)
-        read_some(run, "the end of the output");
+        tool_read(run, "the end of the output");
     tool_wait_readable(run->pidfd);
     assert_int_equal(waitpid(run->pid, &status, 0), run->pid);
     run->exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

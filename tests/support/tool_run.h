@@ -46,6 +46,9 @@ void tool_start(struct tool_run *run, const struct tool_setup *setup, const char
 void tool_wait_out(struct tool_run *run, const char *text);
 void tool_wait_err(struct tool_run *run, const char *text);
 
+/* Reads what is there, or waits for `what`. */
+void tool_read(struct tool_run *run, const char *what);
+
 /* The number that follows the text in the output, which must be there. */
 int tool_number_after(const struct tool_run *run, const char *text);
 
