@@ -22,6 +22,7 @@ struct tool_setup {
 struct tool_text {
     char *data; /* owned; ends with a zero byte */
     size_t len;
+    size_t room; /* bytes allocated */
 };
 
 struct tool_run {
