@@ -29,6 +29,23 @@ static struct divisor divide_by(unsigned ranks)
     return (struct divisor){ranks, 1.0 / ranks, (ranks & (ranks - 1)) == 0};
 }
 
+/* Asks for the next stretch of every input, once a stretch.  The blocks below read the inputs by
+ * turns, which hides their order from the processor's own prefetching: from memory the sum of 4
+ * inputs of f32 runs at 0.9 of memcpy's speed with this and at 0.2 to 0.6 without it, and 1024
+ * bytes are no better than 512 (bench/reduce_kernels.c -b 64M).  A prefetch is no access, so it may
+ * point beyond the end. */
+#define STRETCH_BYTES 512
+
+HELPER void prefetch_stretch(const void *const *in, unsigned ranks, size_t at)
+{
+    for (unsigned rank = 0; rank < ranks; rank++) {
+        uintptr_t next = (uintptr_t)in[rank] + at + STRETCH_BYTES;
+
+        for (size_t line = 0; line < STRETCH_BYTES; line += 64)
+            __builtin_prefetch((const void *)(next + line));
+    }
+}
+
 /* Loops.  `part` is the number of bytes that one accumulator covers in memory; four accumulators
  * stay in registers while the ranks pass by, and a block is stored after all of its inputs were
  * read, so `out` may be one of them.
@@ -42,6 +59,8 @@ static struct divisor divide_by(unsigned ranks)
         size_t      at = 0;                                                                        \
                                                                                                    \
         for (; at + 4 * (part) <= bytes; at += 4 * (part)) {                                       \
+            if (at % STRETCH_BYTES == 0)                                                           \
+                prefetch_stretch(in, ranks, at);                                                   \
             src = (const byte *)in[0] + at;                                                        \
             acc_t x0 = load(src), x1 = load(src + (part));                                         \
             acc_t x2 = load(src + 2 * (part)), x3 = load(src + 3 * (part));                        \
