@@ -317,7 +317,7 @@ static void a_killed_rank_is_named_and_the_others_end(void **state)
     assert_int_equal(kill(pid, SIGKILL), 0);
     tool_finish(&run);
 
-    snprintf(expected, sizeof expected, "tcrun: rank 2 (pid %d) was killed by signal 9 (SIGKILL)\n",
+    (void)snprintf(expected, sizeof expected, "tcrun: rank 2 (pid %d) was killed by signal 9 (SIGKILL)\n",
              pid);
     assert_string_equal(run.err.data, expected);
     assert_int_equal(run.exit_code, 137);
@@ -611,7 +611,7 @@ static int await_signal(void)
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL);
     printf("pid%s=%d\n", getenv("TCDIST_RANK"), (int)getpid());
-    fflush(stdout);
+    (void)fflush(stdout);
     sigwait(&set, &sig);
     for (int i = 0; i < GOODBYES; i++)
         printf("got %s\n", strsignal(sig));

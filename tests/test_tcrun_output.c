@@ -127,14 +127,14 @@ static long highest_memory(pid_t pid)
     long value = -1;
     FILE *file;
 
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
     file = fopen(path, "r");
     assert_non_null(file);
     while (fgets(line, sizeof line, file) != NULL) {
         if (strncmp(line, "VmHWM:", 6) == 0)
             value = strtol(line + 6, NULL, 10);
     }
-    fclose(file);
+    (void)fclose(file);
     return value;
 }
 

@@ -28,12 +28,12 @@ const char *tool_path(const char *name)
     char self[PATH_MAX] = "";
 
     if (dir != NULL) {
-        snprintf(path, sizeof path, "%s/tools/%s", dir, name);
+        (void)snprintf(path, sizeof path, "%s/tools/%s", dir, name);
         return path;
     }
     assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
     *strrchr(self, '/') = '\0';
-    snprintf(path, sizeof path, "%s/../tools/%s", self, name);
+    (void)snprintf(path, sizeof path, "%s/../tools/%s", self, name);
     return path;
 }
 

@@ -98,9 +98,7 @@ void job_advance(struct job *job, int64_t now_ms)
         enter(job, JOB_DRAINING, job->ending_signal != 0 ? job->options->grace_ms : INT64_MAX);
         return;
     }
-    if (job->phase == JOB_RUNNING && job->running == 0)
-        job_kill(job);
-    else if (job->phase == JOB_ENDING && is_late)
+    if ((job->phase == JOB_RUNNING && job->running == 0) || (job->phase == JOB_ENDING && is_late))
         job_kill(job);
     else if (job->phase == JOB_KILLING && is_late)
         force(job);

@@ -49,7 +49,7 @@ static bool signal_children(int sig, bool also_in_group)
         if (also_in_group || getpgid(pid) != getpgrp())
             kill(pid, sig);
     }
-    fclose(list);
+    (void)fclose(list);
     return true;
 }
 

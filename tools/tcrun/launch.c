@@ -29,7 +29,7 @@ static void set_number(const char *name, unsigned value)
 {
     char text[16];
 
-    snprintf(text, sizeof text, "%u", value);
+    (void)snprintf(text, sizeof text, "%u", value);
     setenv(name, text, 1);
 }
 

@@ -39,8 +39,8 @@ int rendezvous_open(struct rendezvous *rendezvous, const char *url)
         rendezvous_close(rendezvous);
         return error;
     }
-    snprintf(rendezvous->own_url, sizeof rendezvous->own_url, "tcp://127.0.0.1:%u",
-             (unsigned)ntohs(addr.sin_port));
+    (void)snprintf(rendezvous->own_url, sizeof rendezvous->own_url, "tcp://127.0.0.1:%u",
+                   (unsigned)ntohs(addr.sin_port));
     rendezvous->url = rendezvous->own_url;
     return 0;
 }

@@ -29,7 +29,7 @@ void sink_init(struct sink *sink, int fd)
         return;
     }
     if (S_ISFIFO(st.st_mode) || isatty(fd)) {
-        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         again = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     }
     if (again >= 0) {
