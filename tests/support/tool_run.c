@@ -212,7 +212,7 @@ size_t tool_count(const char *text, const char *part)
 {
     size_t count = 0;
 
-    /* A sanitizer's strstr() measures the whole text at each call; strchr() stops where it finds. */
+    /* A sanitizer's strstr() measures the whole text at each call, its strchr() does not. */
     for (const char *at = strchr(text, *part); at != NULL; at = strchr(at + 1, *part))
         count += strncmp(at, part, strlen(part)) == 0;
     return count;

@@ -8,7 +8,7 @@
 
 #include "job.h"
 
-/* A guard that was told to kill needs milliseconds.  One that does not answer is stopped or stuck. */
+/* A guard that was told to kill needs milliseconds; one that does not answer is stopped. */
 enum { GUARD_ANSWER_MS = 2000 };
 
 int64_t job_now_ms(void)
