@@ -1,6 +1,5 @@
 /* reduce_kernels.c - how fast elements are folded, by type, operator and family of kernels. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE
 #include <argp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +13,7 @@
  * 3 for pair().  memcpy reads and writes 2.  GB are 1e9 bytes.  Each number is the median of
  * several rounds; memcpy is measured between the kernels, in the same run, on the same buffers. */
 
-#define RANKS_MAX 64
+#define RANKS_MAX  64
 #define ROUNDS_MAX 101
 
 const char *argp_program_version = "reduce_kernels 1";
@@ -33,11 +32,11 @@ static const struct argp_option options[] = {
 };
 
 struct config {
-    size_t      bytes;
-    unsigned    ranks;
-    double      millis;
+    size_t bytes;
+    unsigned ranks;
+    double millis;
     const char *type, *op, *isa; /* borrowed from argv; NULL for all */
-    int         csv;
+    int csv;
 };
 
 static struct config config = {1 << 20, 4, 20, NULL, NULL, NULL, 0};
@@ -47,7 +46,7 @@ static unsigned char *output;
 
 static size_t parse_number(const char *text, size_t low, size_t high, struct argp_state *state)
 {
-    char              *end;
+    char *end;
     unsigned long long value = strtoull(text, &end, 10);
 
     if (*end == 'K' || *end == 'M')
@@ -126,7 +125,7 @@ static int compare_doubles(const void *a, const void *b)
 static double measure(const struct tci_fold *fold, enum call call)
 {
     double times[ROUNDS_MAX], begin, once;
-    int    repeats, rounds = 0;
+    int repeats, rounds = 0;
 
     work(fold, call);
     begin = now();
@@ -158,10 +157,10 @@ static double gigabytes(enum call call, double seconds)
 static void print_row(const struct tci_fold *fold, enum tci_isa isa, enum call call,
                       double plain_speed)
 {
-    double      copy_speed = gigabytes(CALL_COPY, measure(fold, CALL_COPY));
-    double      speed = gigabytes(call, measure(fold, call));
+    double copy_speed = gigabytes(CALL_COPY, measure(fold, CALL_COPY));
+    double speed = gigabytes(call, measure(fold, call));
     const char *kind = call == CALL_MANY ? "many" : "pair";
-    unsigned    ranks = call == CALL_MANY ? config.ranks : 2;
+    unsigned ranks = call == CALL_MANY ? config.ranks : 2;
 
     printf(config.csv ? "%s,%s,%s,%s,%u,%zu,%.2f,%.2f,%.3f\n"
                       : "%-7s %-5s %-7s %-5s %5u %9zu %8.2f %8.2f %7.3f\n",
@@ -172,7 +171,7 @@ static void print_row(const struct tci_fold *fold, enum tci_isa isa, enum call c
 static void print_rows(tc_dtype_t dtype, tc_reduce_op_t op, enum call call)
 {
     struct tci_fold plain;
-    double          plain_speed;
+    double plain_speed;
 
     if (call == CALL_PAIR && op == TC_REDUCE_AVG)
         return; /* it is the one of SUM */

@@ -61,14 +61,14 @@ static void check_down(tc_dtype_t dtype, float value)
 static void sizes_and_names_are_those_of_the_header(void **state)
 {
     static const struct {
-        tc_dtype_t  dtype;
-        size_t      size;
+        tc_dtype_t dtype;
+        size_t size;
         const char *name;
     } rows[] = {
-        {TC_DTYPE_F16, 2, "f16"},     {TC_DTYPE_BF16, 2, "bf16"},     {TC_DTYPE_F32, 4, "f32"},
-        {TC_DTYPE_I8, 1, "i8"},       {TC_DTYPE_I32, 4, "i32"},       {TC_DTYPE_F64, 8, "f64"},
-        {TC_DTYPE_U8, 1, "u8"},       {TC_DTYPE_I16, 2, "i16"},       {TC_DTYPE_U16, 2, "u16"},
-        {TC_DTYPE_U32, 4, "u32"},     {TC_DTYPE_I64, 8, "i64"},       {TC_DTYPE_U64, 8, "u64"},
+        {TC_DTYPE_F16, 2, "f16"},       {TC_DTYPE_BF16, 2, "bf16"},     {TC_DTYPE_F32, 4, "f32"},
+        {TC_DTYPE_I8, 1, "i8"},         {TC_DTYPE_I32, 4, "i32"},       {TC_DTYPE_F64, 8, "f64"},
+        {TC_DTYPE_U8, 1, "u8"},         {TC_DTYPE_I16, 2, "i16"},       {TC_DTYPE_U16, 2, "u16"},
+        {TC_DTYPE_U32, 4, "u32"},       {TC_DTYPE_I64, 8, "i64"},       {TC_DTYPE_U64, 8, "u64"},
         {TC_DTYPE_F8E4M3, 1, "f8e4m3"}, {TC_DTYPE_F8E5M2, 1, "f8e5m2"}, {TC_DTYPE_BOOL, 1, "bool"},
         {TC_DTYPE_C64, 8, "c64"},
     };
@@ -110,9 +110,8 @@ static void operators_are_defined_where_they_mean_something(void **state)
     (void)state;
     for (size_t k = 0; k < 16; k++) {
         for (int op = 0; op < 8; op++) {
-            tc_status_t wanted = oracle_has(oracle_dtypes[k], (tc_reduce_op_t)op)
-                                     ? TC_OK
-                                     : TC_ERR_UNSUPPORTED;
+            tc_status_t wanted =
+                oracle_has(oracle_dtypes[k], (tc_reduce_op_t)op) ? TC_OK : TC_ERR_UNSUPPORTED;
 
             assert_int_equal(tc_reduce_supported(oracle_dtypes[k], (tc_reduce_op_t)op), wanted);
         }
@@ -129,7 +128,7 @@ static void every_code_has_its_value_in_f32(void **state)
     for (size_t k = 0; k < SMALL_FLOATS; k++) {
         for (unsigned code = 0; code < codes(small_floats[k]); code++) {
             double wanted = oracle_decode(small_floats[k], code);
-            float  value = up(small_floats[k], code);
+            float value = up(small_floats[k], code);
 
             if (isnan(wanted)) {
                 assert_int_equal(tci_f32_bits(value), TCI_F32_NAN);
@@ -162,9 +161,9 @@ static void rounding_turns_at_the_middle_between_any_two_codes(void **state)
 
         for (unsigned code = 0; code <= oracle_finite(dtype); code++) {
             double low = oracle_decode(dtype, code);
-            double high = code < oracle_finite(dtype) ? oracle_decode(dtype, code + 1)
-                                                      : oracle_beyond(dtype);
-            float  points[] = {(float)low, (float)((low + high) / 2)};
+            double high =
+                code < oracle_finite(dtype) ? oracle_decode(dtype, code + 1) : oracle_beyond(dtype);
+            float points[] = {(float)low, (float)((low + high) / 2)};
 
             for (int at = 0; at < 2; at++) {
                 check_down(dtype, points[at]);
@@ -178,7 +177,7 @@ static void rounding_turns_at_the_middle_between_any_two_codes(void **state)
 static void f32_of_random_bits_are_rounded_to_the_nearest_code(void **state)
 {
     static const int counts[] = {20000, 400000, 20000000};
-    uint64_t         seed = 1;
+    uint64_t seed = 1;
 
     (void)state;
     for (int k = 0; k < counts[oracle_effort()]; k++)

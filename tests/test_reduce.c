@@ -16,11 +16,11 @@
 
 /* The values of elements have their own test, test_reduce_values.c: random bits do here. */
 
-#define OPS 8
+#define OPS       8
 #define COUNT_MAX 130
-#define GUARD 64
+#define GUARD     64
 #define RANKS_MAX 64
-#define ROOM (GUARD + 8 * COUNT_MAX + GUARD)
+#define ROOM      (GUARD + 8 * COUNT_MAX + GUARD)
 
 static unsigned char inputs[RANKS_MAX][ROOM];
 static unsigned char output[ROOM + GUARD];
@@ -94,7 +94,7 @@ static void check_guards(const unsigned char *begin, const unsigned char *end)
 
 static void check_length(const struct tci_fold *fold, size_t count, int ranks)
 {
-    const void    *in[RANKS_MAX];
+    const void *in[RANKS_MAX];
     unsigned char *out = output + GUARD + (count * 3 + (size_t)ranks) % 33;
     tc_reduce_op_t pair_op = fold->op == TC_REDUCE_AVG ? TC_REDUCE_SUM : fold->op;
 
@@ -131,9 +131,9 @@ static void any_length_and_address_leave_the_bytes_around_alone(void **state)
 static void check_tight(const struct tci_fold *fold)
 {
     for (size_t count = 1; count <= 67; count += 3) {
-        size_t         bytes = count * fold->size;
+        size_t bytes = count * fold->size;
         unsigned char *a = malloc(bytes), *b = malloc(bytes), *c = malloc(bytes);
-        const void    *in[3] = {a, b, c};
+        const void *in[3] = {a, b, c};
 
         assert_true(a != NULL && b != NULL && c != NULL);
         memcpy(a, inputs[0], bytes);
@@ -180,7 +180,7 @@ static void any_length_can_be_divided(void **state)
 
 static void check_in_place_of(const struct tci_fold *fold, size_t count, int ranks, int place)
 {
-    const void    *in[RANKS_MAX];
+    const void *in[RANKS_MAX];
     unsigned char *out = output + GUARD + count % 17;
 
     for (int rank = 0; rank < ranks; rank++)
@@ -212,7 +212,7 @@ static void the_output_may_be_any_one_of_the_inputs(void **state)
 
 static void check_pair_in_place(const struct tci_fold *fold)
 {
-    const void    *in[2] = {inputs[0], inputs[1]};
+    const void *in[2] = {inputs[0], inputs[1]};
     tc_reduce_op_t op = fold->op == TC_REDUCE_AVG ? TC_REDUCE_SUM : fold->op;
 
     for (size_t count = 1; count <= COUNT_MAX; count += 43) {
@@ -251,7 +251,7 @@ static void all_inputs_may_be_the_output(void **state)
 static void check_ranks(const struct tci_fold *fold)
 {
     static const int ranks[] = {2, 3, 4, 5, 6, 7, 8, 9, 17, 64};
-    const void      *in[RANKS_MAX];
+    const void *in[RANKS_MAX];
 
     for (int rank = 0; rank < RANKS_MAX; rank++)
         in[rank] = inputs[rank] + rank % 3;
@@ -277,8 +277,8 @@ static void rows_are_complete_and_divide_is_there_for_averages_of_floats(void **
     for (size_t k = 0; k < 16; k++) {
         for (int op = 0; op < OPS; op++) {
             struct tci_fold fold;
-            tc_dtype_t      dtype = oracle_dtypes[k];
-            tc_status_t     status = tci_fold_init_isa(&fold, dtype, (tc_reduce_op_t)op, isa);
+            tc_dtype_t dtype = oracle_dtypes[k];
+            tc_status_t status = tci_fold_init_isa(&fold, dtype, (tc_reduce_op_t)op, isa);
             int is_float = !oracle_has(dtype, TC_REDUCE_BAND);
 
             assert_int_equal(status, tc_reduce_supported(dtype, (tc_reduce_op_t)op));
@@ -296,7 +296,7 @@ static void rows_are_complete_and_divide_is_there_for_averages_of_floats(void **
 static void the_chosen_family_is_the_last_one_that_is_usable(void **state)
 {
     struct tci_fold fold, same;
-    enum tci_isa    isa = (enum tci_isa)(TCI_ISA_COUNT - 1);
+    enum tci_isa isa = (enum tci_isa)(TCI_ISA_COUNT - 1);
 
     (void)state;
     while (!tci_isa_usable(isa))
@@ -345,9 +345,9 @@ static void the_reference_of_one_rank_copies_every_bit(void **state)
             if (!oracle_has(oracle_dtypes[k], (tc_reduce_op_t)op))
                 continue;
             memset(output, 0, sizeof(output));
-            assert_int_equal(tc_reduce_reference(output, in, 1, COUNT_MAX, oracle_dtypes[k],
-                                                 (tc_reduce_op_t)op),
-                             TC_OK);
+            assert_int_equal(
+                tc_reduce_reference(output, in, 1, COUNT_MAX, oracle_dtypes[k], (tc_reduce_op_t)op),
+                TC_OK);
             assert_memory_equal(output, inputs[0], COUNT_MAX * oracle_size(oracle_dtypes[k]));
         }
     }
@@ -355,7 +355,7 @@ static void the_reference_of_one_rank_copies_every_bit(void **state)
 
 static void the_reference_refuses_bad_arguments(void **state)
 {
-    float       a = 1, out = 0;
+    float a = 1, out = 0;
     const void *in[2] = {&a, NULL};
 
     (void)state;
@@ -379,7 +379,10 @@ static void the_reference_refuses_bad_arguments(void **state)
 
 static enum tci_isa isas[] = {TCI_ISA_PLAIN, TCI_ISA_AVX2, TCI_ISA_AVX512, TCI_ISA_NEON};
 
-#define CASE(isa, ISA, sentence) {#isa ": " #sentence, sentence, NULL, NULL, &isas[ISA]}
+#define CASE(isa, ISA, sentence)                                                                   \
+    {                                                                                              \
+#isa ": " #sentence, sentence, NULL, NULL, &isas[ISA]                                      \
+    }
 
 #define CASES(isa, ISA)                                                                            \
     CASE(isa, ISA, any_length_and_address_leave_the_bytes_around_alone),                           \

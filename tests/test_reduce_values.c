@@ -16,7 +16,7 @@
 /* Families that this machine lacks are left out here; test_reduce.c says which. */
 
 #define SMALL_BLOCK 65536
-#define OPS 8
+#define OPS         8
 
 static void *allocate(size_t bytes)
 {
@@ -37,8 +37,8 @@ static void check_bytes(const void *got, const void *wanted, size_t bytes, const
     for (size_t k = 0; k < bytes; k++) {
         if (a[k] != b[k])
             fail_msg("%s %s %s %s: byte %zu of element %zu is %02x, not %02x", tci_isa_name(isa),
-                     what, tc_dtype_name(fold->dtype), tc_reduce_op_name(fold->op),
-                     k % fold->size, k / fold->size, a[k], b[k]);
+                     what, tc_dtype_name(fold->dtype), tc_reduce_op_name(fold->op), k % fold->size,
+                     k / fold->size, a[k], b[k]);
     }
 }
 
@@ -58,7 +58,7 @@ static void check_pair(const struct tci_fold *fold, enum tci_isa isa, const void
 static void check_all(const void *const *in, unsigned ranks, size_t count, tc_dtype_t dtype,
                       tc_reduce_op_t op)
 {
-    size_t         bytes = count * oracle_size(dtype);
+    size_t bytes = count * oracle_size(dtype);
     unsigned char *wanted = allocate(bytes), *out = allocate(bytes);
 
     oracle_reduce(wanted, in, ranks, count, dtype, op);
@@ -91,7 +91,7 @@ static void check_all_ops(const void *const *in, unsigned ranks, size_t count, t
 
 static void check_divide(const void *src, unsigned ranks, size_t count, tc_dtype_t dtype)
 {
-    size_t         bytes = count * oracle_size(dtype);
+    size_t bytes = count * oracle_size(dtype);
     unsigned char *wanted = allocate(bytes), *buf = allocate(bytes);
 
     memcpy(wanted, src, bytes);
@@ -124,7 +124,7 @@ static int is_float(tc_dtype_t dtype)
 static void all_pairs_of_8_bit_elements(void **state)
 {
     unsigned char *a = allocate(SMALL_BLOCK), *b = allocate(SMALL_BLOCK);
-    const void    *in[2] = {a, b};
+    const void *in[2] = {a, b};
 
     (void)state;
     for (size_t k = 0; k < SMALL_BLOCK; k++) {
@@ -144,9 +144,9 @@ static void all_pairs_of_8_bit_elements(void **state)
 
 /* Zeros, ones, extremes, subnormals, infinities and NaNs of F16 and of BF16. */
 static const uint16_t special_16[] = {
-    0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x83ff, 0x0400, 0x007f, 0x0080, 0x3c00, 0xbc00, 0x3f80,
-    0xbf80, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7c01, 0xfe00, 0x7f7f, 0xff7f, 0x7f80, 0xff80, 0x7f81,
-    0x7fc0, 0xffc0, 0x7fff, 0xffff, 0x1400, 0x3555, 0x4900, 0x6401,
+    0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x83ff, 0x0400, 0x007f, 0x0080, 0x3c00, 0xbc00,
+    0x3f80, 0xbf80, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7c01, 0xfe00, 0x7f7f, 0xff7f, 0x7f80,
+    0xff80, 0x7f81, 0x7fc0, 0xffc0, 0x7fff, 0xffff, 0x1400, 0x3555, 0x4900, 0x6401,
 };
 
 #define SPECIAL_16 (sizeof(special_16) / sizeof(special_16[0]))
@@ -154,9 +154,9 @@ static const uint16_t special_16[] = {
 static void all_16_bit_elements_with_special_and_random_partners(void **state)
 {
     static const unsigned partners[] = {8, SPECIAL_16 + 8, 1024};
-    uint16_t             *a = allocate(2 * SMALL_BLOCK), *b = allocate(2 * SMALL_BLOCK);
-    const void           *in[2] = {a, b};
-    uint64_t              seed = 16;
+    uint16_t *a = allocate(2 * SMALL_BLOCK), *b = allocate(2 * SMALL_BLOCK);
+    const void *in[2] = {a, b};
+    uint64_t seed = 16;
 
     (void)state;
     for (size_t k = 0; k < SMALL_BLOCK; k++)
@@ -226,7 +226,7 @@ static const uint64_t special_64[] = {
 static void specials_with_specials_in_32_bits(void **state)
 {
     enum { COUNT = SPECIAL_32 * SPECIAL_32 * SPECIAL_32 };
-    uint32_t   *a = allocate(3 * sizeof(*a) * COUNT), *b = a + COUNT, *c = b + COUNT;
+    uint32_t *a = allocate(3 * sizeof(*a) * COUNT), *b = a + COUNT, *c = b + COUNT;
     const void *in[3] = {a, b, c};
 
     (void)state;
@@ -252,7 +252,7 @@ static void specials_with_specials_in_32_bits(void **state)
 static void specials_with_specials_in_64_bits(void **state)
 {
     enum { COUNT = SPECIAL_64 * SPECIAL_64 * SPECIAL_64 };
-    uint64_t   *a = allocate(3 * sizeof(*a) * COUNT), *b = a + COUNT, *c = b + COUNT;
+    uint64_t *a = allocate(3 * sizeof(*a) * COUNT), *b = a + COUNT, *c = b + COUNT;
     const void *in[3] = {a, b, c};
 
     (void)state;
@@ -290,10 +290,10 @@ static void fill_random(unsigned char *p, size_t bytes, int style, uint64_t *see
 static void random_bits_of_several_ranks(void **state)
 {
     static const size_t counts[] = {512, 16384, 262144};
-    size_t              count = counts[oracle_effort()];
-    unsigned char      *data = allocate(7 * 8 * count);
-    const void         *in[7];
-    uint64_t            seed = 32;
+    size_t count = counts[oracle_effort()];
+    unsigned char *data = allocate(7 * 8 * count);
+    const void *in[7];
+    uint64_t seed = 32;
 
     (void)state;
     for (size_t rank = 0; rank < 7; rank++)
@@ -320,16 +320,16 @@ static void check_average(tc_dtype_t dtype, unsigned ranks)
 {
     enum { COUNT = 67 };
     unsigned char rows[3][COUNT * 8];
-    const void  **in = allocate(ranks * sizeof(*in));
-    uint64_t      seed = ranks;
+    const void **in = allocate(ranks * sizeof(*in));
+    uint64_t seed = ranks;
 
     for (size_t row = 0; row < 3; row++) {
         fill_random(rows[row], COUNT * 8, 0, &seed);
         memset(rows[row], 0xff, 16);
         memset(rows[row] + 16, 0x00, 16);
         for (size_t k = 32; k < 96; k++) /* 0x80…00 and 0x7f…ff, little-endian */
-            rows[row][k] = (k + 1) % oracle_size(dtype) == 0 ? (k < 64 ? 0x80 : 0x7f)
-                                                             : (k < 64 ? 0x00 : 0xff);
+            rows[row][k] =
+                (k + 1) % oracle_size(dtype) == 0 ? (k < 64 ? 0x80 : 0x7f) : (k < 64 ? 0x00 : 0xff);
     }
     for (unsigned rank = 0; rank < ranks; rank++)
         in[rank] = rows[oracle_random(&seed) % 3];
@@ -341,7 +341,7 @@ static void check_average(tc_dtype_t dtype, unsigned ranks)
 static void average_of_integers_truncates_for_any_number_of_ranks(void **state)
 {
     static const unsigned counts[] = {2, 3, 5, 6, 9, 63, 64, 65, 100, 1023, 8191, 8192, 8193};
-    static const unsigned large[] = {262144, 262145};
+    static const unsigned large[] = {70001, 262144, 262145}; /* 70001 * 255 > 2^24 */
 
     (void)state;
     for (size_t k = 0; k < 16; k++) {
@@ -351,31 +351,50 @@ static void average_of_integers_truncates_for_any_number_of_ranks(void **state)
             continue;
         for (size_t n = 0; n < sizeof(counts) / sizeof(counts[0]); n++)
             check_average(dtype, counts[n]);
-        for (size_t n = 0; n < 2 && oracle_effort() > 0 && oracle_size(dtype) == 4; n++)
+        for (size_t n = 0; n < 3 && oracle_effort() > 0 && oracle_size(dtype) != 8; n++)
             check_average(dtype, large[n]);
     }
 }
 
-/* Every sum that two to 64 ranks of 16 bits can have near a multiple of the ranks. */
-static void average_is_exact_next_to_every_multiple_of_the_ranks(void **state)
+/* All ranks have the same element, and one has a little more or nothing more: the sum is a multiple
+ * of the ranks, or just below the next.  With 41, 47, 55 and 61 ranks in f32, and with 49, 98, 103
+ * and 107 in f64, some product of such a sum with 1 / ranks rounds to below the quotient. */
+static void check_multiples(unsigned ranks, tc_dtype_t dtype)
 {
-    uint16_t   *rows = allocate(2 * 2 * SMALL_BLOCK);
-    const void *in[64];
+    uint32_t *rows = allocate(2 * SMALL_BLOCK * sizeof(*rows));
+    const void *in[107];
+    size_t size = oracle_size(dtype);
 
-    (void)state;
-    for (unsigned ranks = 3; ranks <= 64; ranks += oracle_effort() == 2 ? 1 : 61) {
-        for (unsigned extra = 0; extra < ranks; extra += ranks - 1) {
-            for (size_t k = 0; k < SMALL_BLOCK; k++) {
-                rows[k] = (uint16_t)k;
-                rows[SMALL_BLOCK + k] = (uint16_t)(k + extra);
-            }
-            for (unsigned rank = 0; rank < ranks; rank++)
-                in[rank] = rank == 0 ? rows + SMALL_BLOCK : rows;
-            check_all(in, ranks, SMALL_BLOCK, TC_DTYPE_U16, TC_REDUCE_AVG);
-            check_all(in, ranks, SMALL_BLOCK, TC_DTYPE_I16, TC_REDUCE_AVG);
+    for (unsigned extra = 0; extra < ranks; extra += ranks - 1) {
+        for (size_t k = 0; k < SMALL_BLOCK; k++) {
+            uint32_t value = (uint32_t)(size == 4 ? k * 65521 : k);
+            uint32_t other = value + extra;
+
+            memcpy((char *)rows + k * size, &value, size);
+            memcpy((char *)(rows + SMALL_BLOCK) + k * size, &other, size);
         }
+        for (unsigned rank = 0; rank < ranks; rank++)
+            in[rank] = rank == 0 ? rows + SMALL_BLOCK : rows;
+        check_all(in, ranks, SMALL_BLOCK, dtype, TC_REDUCE_AVG);
     }
     free(rows);
+}
+
+static void average_is_exact_next_to_every_multiple_of_the_ranks(void **state)
+{
+    static const unsigned few[] = {41, 49, 3, 47, 55, 61, 64, 98, 103, 107};
+
+    (void)state;
+    for (size_t k = 0; k < (oracle_effort() == 0 ? 2 : sizeof(few) / sizeof(few[0])); k++) {
+        check_multiples(few[k], TC_DTYPE_U16);
+        check_multiples(few[k], TC_DTYPE_I16);
+        check_multiples(few[k], TC_DTYPE_U32);
+        check_multiples(few[k], TC_DTYPE_I32);
+    }
+    for (unsigned ranks = 2; ranks <= 64 && oracle_effort() == 2; ranks++) {
+        check_multiples(ranks, TC_DTYPE_U16);
+        check_multiples(ranks, TC_DTYPE_I16);
+    }
 }
 
 int main(void)

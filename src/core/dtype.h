@@ -10,15 +10,15 @@
 
 /* One past the largest number of an element type, and of an operator; tables have these lengths.
  * Numbers 6 to 15 of the types are not carried. */
-#define TCI_DTYPE_COUNT ((int)TC_DTYPE_C64 + 1)
+#define TCI_DTYPE_COUNT     ((int)TC_DTYPE_C64 + 1)
 #define TCI_REDUCE_OP_COUNT ((int)TC_REDUCE_BXOR + 1)
 
 /* The canonical NaN of each type: quiet, positive, only the leading bit of the mantissa set; f8e4m3
  * has a single NaN but for the sign. */
-#define TCI_F64_NAN UINT64_C(0x7ff8000000000000)
-#define TCI_F32_NAN UINT32_C(0x7fc00000)
-#define TCI_F16_NAN 0x7e00u
-#define TCI_BF16_NAN 0x7fc0u
+#define TCI_F64_NAN    UINT64_C(0x7ff8000000000000)
+#define TCI_F32_NAN    UINT32_C(0x7fc00000)
+#define TCI_F16_NAN    0x7e00u
+#define TCI_BF16_NAN   0x7fc0u
 #define TCI_F8E5M2_NAN 0x7eu
 #define TCI_F8E4M3_NAN 0x7fu
 
@@ -70,8 +70,8 @@ static inline float tci_small_to_f32(unsigned code, const struct tci_small_float
 {
     uint32_t sign = (uint32_t)(code >> (format->width - 1)) << 31;
     uint32_t magnitude = code & ((1u << (format->width - 1)) - 1);
-    float    scale = tci_f32_from_bits((127 + 127 - format->bias) << 23);
-    float    value = tci_f32_from_bits(magnitude << (23 - format->mantissa)) * scale;
+    float scale = tci_f32_from_bits((127 + 127 - format->bias) << 23);
+    float value = tci_f32_from_bits(magnitude << (23 - format->mantissa)) * scale;
 
     if (magnitude > format->finite) /* 0x7f800000 is infinity */
         return tci_f32_from_bits(magnitude == format->overflow && format->overflow != format->nan

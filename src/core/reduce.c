@@ -84,7 +84,7 @@ int tci_isa_usable(enum tci_isa isa)
 static enum tci_isa best_isa(void)
 {
     static atomic_int cached = -1;
-    int               best = atomic_load_explicit(&cached, memory_order_relaxed);
+    int best = atomic_load_explicit(&cached, memory_order_relaxed);
 
     if (best >= 0)
         return (enum tci_isa)best;
@@ -101,7 +101,7 @@ static tc_status_t init_fold(struct tci_fold *fold, tc_dtype_t dtype, tc_reduce_
                              enum tci_isa isa)
 {
     const struct tci_kernels *row;
-    tc_status_t               status = tc_reduce_supported(dtype, op);
+    tc_status_t status = tc_reduce_supported(dtype, op);
 
     if (status != TC_OK)
         return status;

@@ -11,9 +11,9 @@
  * allocates, blocks or keeps anything; buffers need the alignment of a byte only.  `out` may be
  * one of the inputs (the same address, not a partial overlap).  Any thread. */
 struct tci_fold {
-    tc_dtype_t     dtype;
+    tc_dtype_t dtype;
     tc_reduce_op_t op;
-    size_t         size; /* bytes of one element */
+    size_t size; /* bytes of one element */
 
     /* out = in[0] op in[1] op … op in[ranks - 1], the canonical result, AVG divided: the bits of
      * tc_reduce_reference().  ranks >= 2. */

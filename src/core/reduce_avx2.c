@@ -6,23 +6,23 @@
 
 #include <immintrin.h>
 
-#define VECTOR 32
-#define TARGET __attribute__((target("avx2,f16c")))
-#define HELPER TARGET __attribute__((always_inline, unused)) static inline
+#define VECTOR       32
+#define TARGET       __attribute__((target("avx2,f16c")))
+#define HELPER       TARGET __attribute__((always_inline, unused)) static inline
 #define KERNEL_TABLE tci_kernels_avx2
 
 typedef unsigned char byte;
 
-typedef int8_t   vi8 __attribute__((vector_size(VECTOR)));
-typedef uint8_t  vu8 __attribute__((vector_size(VECTOR)));
-typedef int16_t  vi16 __attribute__((vector_size(VECTOR)));
+typedef int8_t vi8 __attribute__((vector_size(VECTOR)));
+typedef uint8_t vu8 __attribute__((vector_size(VECTOR)));
+typedef int16_t vi16 __attribute__((vector_size(VECTOR)));
 typedef uint16_t vu16 __attribute__((vector_size(VECTOR)));
-typedef int32_t  vi32 __attribute__((vector_size(VECTOR)));
+typedef int32_t vi32 __attribute__((vector_size(VECTOR)));
 typedef uint32_t vu32 __attribute__((vector_size(VECTOR)));
-typedef int64_t  vi64 __attribute__((vector_size(VECTOR)));
+typedef int64_t vi64 __attribute__((vector_size(VECTOR)));
 typedef uint64_t vu64 __attribute__((vector_size(VECTOR)));
-typedef float    vf32 __attribute__((vector_size(VECTOR)));
-typedef double   vf64 __attribute__((vector_size(VECTOR)));
+typedef float vf32 __attribute__((vector_size(VECTOR)));
+typedef double vf64 __attribute__((vector_size(VECTOR)));
 
 #define DEFINE_EXTREME(name, vec, intrinsic)                                                       \
     HELPER vec name(vec a, vec b)                                                                  \

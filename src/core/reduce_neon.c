@@ -8,21 +8,21 @@
 
 #define VECTOR 16
 #define TARGET
-#define HELPER __attribute__((always_inline, unused)) static inline
+#define HELPER       __attribute__((always_inline, unused)) static inline
 #define KERNEL_TABLE tci_kernels_neon
 
 typedef unsigned char byte;
 
-typedef int8_t   vi8 __attribute__((vector_size(VECTOR)));
-typedef uint8_t  vu8 __attribute__((vector_size(VECTOR)));
-typedef int16_t  vi16 __attribute__((vector_size(VECTOR)));
+typedef int8_t vi8 __attribute__((vector_size(VECTOR)));
+typedef uint8_t vu8 __attribute__((vector_size(VECTOR)));
+typedef int16_t vi16 __attribute__((vector_size(VECTOR)));
 typedef uint16_t vu16 __attribute__((vector_size(VECTOR)));
-typedef int32_t  vi32 __attribute__((vector_size(VECTOR)));
+typedef int32_t vi32 __attribute__((vector_size(VECTOR)));
 typedef uint32_t vu32 __attribute__((vector_size(VECTOR)));
-typedef int64_t  vi64 __attribute__((vector_size(VECTOR)));
+typedef int64_t vi64 __attribute__((vector_size(VECTOR)));
 typedef uint64_t vu64 __attribute__((vector_size(VECTOR)));
-typedef float    vf32 __attribute__((vector_size(VECTOR)));
-typedef double   vf64 __attribute__((vector_size(VECTOR)));
+typedef float vf32 __attribute__((vector_size(VECTOR)));
+typedef double vf64 __attribute__((vector_size(VECTOR)));
 
 #define DEFINE_EXTREME(name, vec, neon_t, intrinsic)                                               \
     HELPER vec name(vec a, vec b)                                                                  \
@@ -138,8 +138,8 @@ HELPER void store_u32_u16(byte *p, vu32 x)
 HELPER void store_u32_u8(byte *p, vu32 x)
 {
     uint16x4_t half = vmovn_u32((uint32x4_t)x);
-    uint8x8_t  quarter = vmovn_u16(vcombine_u16(half, half));
-    uint32_t   word = vget_lane_u32(vreinterpret_u32_u8(quarter), 0);
+    uint8x8_t quarter = vmovn_u16(vcombine_u16(half, half));
+    uint32_t word = vget_lane_u32(vreinterpret_u32_u8(quarter), 0);
 
     memcpy(p, &word, sizeof(word));
 }

@@ -14,7 +14,7 @@
 #error "the average of 64-bit integers needs a 128-bit sum"
 #endif
 
-__extension__ typedef __int128          i128;
+__extension__ typedef __int128 i128;
 __extension__ typedef unsigned __int128 u128;
 
 typedef unsigned char byte;
@@ -295,7 +295,10 @@ DEFINE_AVG(c64_avg, 8, struct complex_f64, c64_load, add_c64, c64_store_avg)
 DEFINE_DIVIDE(c64_avg)
 
 /* The table.  pair() of AVG is that of SUM. */
-#define ROW(name) {name##_many, name##_pair, NULL}
+#define ROW(name)                                                                                  \
+    {                                                                                              \
+        name##_many, name##_pair, NULL                                                             \
+    }
 
 #define FLOAT_ROWS(T)                                                                              \
     {                                                                                              \

@@ -14,14 +14,14 @@
  * Operators are those of C on vectors; what the plain kernels compute element by element is
  * computed here in the same precision and the same order, so the bits are the same. */
 
-#define SPLAT(type, value) ((type){0} + (value))
+#define SPLAT(type, value)    ((type){0} + (value))
 #define SELECT(mask, yes, no) (((mask) & (yes)) | (~(mask) & (no)))
 
 /* What AVG divides by.  A power of two has an exact inverse, and multiplying by it gives the bits
  * of the division several times faster. */
 struct divisor {
     double value, inverse;
-    int    is_power;
+    int is_power;
 };
 
 static struct divisor divide_by(unsigned ranks)
@@ -56,7 +56,7 @@ HELPER void prefetch_stretch(const void *const *in, unsigned ranks, size_t at)
                                    struct divisor by)                                              \
     {                                                                                              \
         const byte *src = in[0];                                                                   \
-        size_t      at = 0;                                                                        \
+        size_t at = 0;                                                                             \
                                                                                                    \
         for (; at + 4 * (part) <= bytes; at += 4 * (part)) {                                       \
             if (at % STRETCH_BYTES == 0)                                                           \
@@ -78,7 +78,7 @@ HELPER void prefetch_stretch(const void *const *in, unsigned ranks, size_t at)
             store(out + at + 3 * (part), x3, by);                                                  \
         }                                                                                          \
         while (at < bytes) {                                                                       \
-            byte   edge[VECTOR];                                                                   \
+            byte edge[VECTOR];                                                                     \
             size_t len = bytes - at < (part) ? bytes - at : (part);                                \
                                                                                                    \
             load_edge(edge, (const byte *)in[0] + at, len);                                        \
@@ -99,7 +99,7 @@ HELPER void prefetch_stretch(const void *const *in, unsigned ranks, size_t at)
     TARGET static void name##_pair_loop(byte *out, const byte *a, const byte *b, size_t bytes)     \
     {                                                                                              \
         const struct divisor by = {1, 1, 1};                                                       \
-        size_t               at = 0;                                                               \
+        size_t at = 0;                                                                             \
                                                                                                    \
         for (; at + 2 * (part) <= bytes; at += 2 * (part)) {                                       \
             acc_t x0 = fold(load(a + at), b + at);                                                 \
@@ -109,7 +109,7 @@ HELPER void prefetch_stretch(const void *const *in, unsigned ranks, size_t at)
             store(out + at + (part), x1, by);                                                      \
         }                                                                                          \
         while (at < bytes) {                                                                       \
-            byte   edge_a[VECTOR], edge_b[VECTOR];                                                 \
+            byte edge_a[VECTOR], edge_b[VECTOR];                                                   \
             size_t len = bytes - at < (part) ? bytes - at : (part);                                \
                                                                                                    \
             load_edge(edge_a, a + at, len);                                                        \
@@ -128,26 +128,26 @@ HELPER void prefetch_stretch(const void *const *in, unsigned ranks, size_t at)
 #define DEFINE_ENTRY(name, size, loop)                                                             \
     static void name##_pair(void *out, const void *a, const void *b, size_t count)                 \
     {                                                                                              \
-        loop##_pair_loop(out, a, b, count * (size));                                               \
+        loop##_pair_loop(out, a, b, count *(size));                                                \
     }                                                                                              \
     static void name##_many(void *out, const void *const *in, unsigned ranks, size_t count)        \
     {                                                                                              \
         if (ranks == 2)                                                                            \
-            loop##_pair_loop(out, in[0], in[1], count * (size));                                   \
+            loop##_pair_loop(out, in[0], in[1], count *(size));                                    \
         else                                                                                       \
-            loop##_loop(out, in, ranks, count * (size), divide_by(1));                             \
+            loop##_loop(out, in, ranks, count *(size), divide_by(1));                              \
     }
 
 #define DEFINE_AVG_ENTRY(name, size, loop)                                                         \
     static void name##_many(void *out, const void *const *in, unsigned ranks, size_t count)        \
     {                                                                                              \
-        loop##_loop(out, in, ranks, count * (size), divide_by(ranks));                             \
+        loop##_loop(out, in, ranks, count *(size), divide_by(ranks));                              \
     }                                                                                              \
     static void name##_divide(void *buf, unsigned ranks, size_t count)                             \
     {                                                                                              \
         const void *in[1] = {buf};                                                                 \
                                                                                                    \
-        loop##_loop(buf, in, 1, count * (size), divide_by(ranks));                                 \
+        loop##_loop(buf, in, 1, count *(size), divide_by(ranks));                                  \
     }
 
 #include "reduce_vector_int.h"
@@ -155,7 +155,10 @@ HELPER void prefetch_stretch(const void *const *in, unsigned ranks, size_t at)
 #include "reduce_vector_float.h"
 
 /* The table.  pair() of AVG is that of SUM; rows that are missing are the plain ones. */
-#define ROW(name) {name##_many, name##_pair, NULL}
+#define ROW(name)                                                                                  \
+    {                                                                                              \
+        name##_many, name##_pair, NULL                                                             \
+    }
 
 #define FLOAT_ROWS(T)                                                                              \
     {                                                                                              \

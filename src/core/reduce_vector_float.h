@@ -67,15 +67,15 @@ HELPER void f8_down(byte *p, vf32 x, const struct tci_small_float *format, unsig
 {
     unsigned cut = 23 - format->mantissa;
     unsigned anchor = (128 - format->bias + cut) << 23;
-    vu32     magnitude = (vu32)x & SPLAT(vu32, 0x7fffffffu);
-    vu32     sign = ((vu32)x >> 24) & SPLAT(vu32, 0x80u);
-    vu32     even = (magnitude >> cut) & SPLAT(vu32, 1u);
-    vu32     normal = (magnitude + SPLAT(vu32, (1u << (cut - 1)) - 1) + even) >> cut;
-    vu32     tiny = (vu32)((vf32)magnitude + (vf32)SPLAT(vu32, anchor)) - SPLAT(vu32, anchor);
-    vu32     is_tiny = (vu32)(magnitude < SPLAT(vu32, (128 - format->bias) << 23));
-    vu32     is_nan = (vu32)(magnitude > SPLAT(vu32, nan_above));
-    vu32     code = SELECT(is_tiny, tiny,
-                           normal - SPLAT(vu32, (127 - format->bias) << format->mantissa));
+    vu32 magnitude = (vu32)x & SPLAT(vu32, 0x7fffffffu);
+    vu32 sign = ((vu32)x >> 24) & SPLAT(vu32, 0x80u);
+    vu32 even = (magnitude >> cut) & SPLAT(vu32, 1u);
+    vu32 normal = (magnitude + SPLAT(vu32, (1u << (cut - 1)) - 1) + even) >> cut;
+    vu32 tiny = (vu32)((vf32)magnitude + (vf32)SPLAT(vu32, anchor)) - SPLAT(vu32, anchor);
+    vu32 is_tiny = (vu32)(magnitude < SPLAT(vu32, (128 - format->bias) << 23));
+    vu32 is_nan = (vu32)(magnitude > SPLAT(vu32, nan_above));
+    vu32 code =
+        SELECT(is_tiny, tiny, normal - SPLAT(vu32, (127 - format->bias) << format->mantissa));
 
     code = min_u32(code, SPLAT(vu32, format->overflow)) | sign;
     store_u32_u8(p, SELECT(is_nan, SPLAT(vu32, format->nan), code));
@@ -195,7 +195,7 @@ DEFINE_AVG_ENTRY(c64_avg, 8, f32_avg)
     {                                                                                              \
         vec below = (vec)(x < SPLAT(vec, (ctype)0));                                               \
                                                                                                    \
-        return x ^ (vec)((uvec)below & SPLAT(uvec, (u##ctype)(~UINT64_C(0) >> (65 - (width)))));              \
+        return x ^ (vec)((uvec)below & SPLAT(uvec, (u##ctype)(~UINT64_C(0) >> (65 - (width)))));   \
     }                                                                                              \
     HELPER struct keys_##width load_keys_##width(const byte *p)                                    \
     {                                                                                              \

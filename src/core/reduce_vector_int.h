@@ -102,7 +102,7 @@ DEFINE_BOOL(xor, ^)
  * one half keeps the true value at least 1 / (2 ranks) away from every integer, and two roundings
  * move it by less than that while |sum| + 1/2 < 2^22 (f32) or 2^51 (f64).  More ranks than that
  * allows take the plain kernel. */
-#define AVG_RANKS_8_BITS 8192u    /* 8192 * 255 < 2^21 */
+#define AVG_RANKS_8_BITS  8192u   /* 8192 * 255 < 2^21 */
 #define AVG_RANKS_16_BITS 64u     /* 64 * 65535 + 1/2 < 2^22 */
 #define AVG_RANKS_32_BITS 262144u /* 2^18 * 2^32 < 2^51 */
 
@@ -111,7 +111,7 @@ HELPER vu32 divide_i32(vi32 sum, struct divisor by)
     vf32 x = __builtin_convertvector(sum, vf32);
     vf32 half = (vf32)(((vu32)x & SPLAT(vu32, 0x80000000u)) | (vu32)SPLAT(vf32, 0.5f));
 
-    return (vu32)__builtin_convertvector((x + half) * SPLAT(vf32, (float)by.inverse), vi32);
+    return (vu32) __builtin_convertvector((x + half) * SPLAT(vf32, (float)by.inverse), vi32);
 }
 
 HELPER vf64 divide_f64(vf64 sum, struct divisor by)
@@ -126,7 +126,7 @@ HELPER vf64 divide_f64(vf64 sum, struct divisor by)
     static void T##_avg_many(void *out, const void *const *in, unsigned ranks, size_t count)       \
     {                                                                                              \
         if (ranks <= (limit))                                                                      \
-            T##_avg_loop(out, in, ranks, count * (size), divide_by(ranks));                        \
+            T##_avg_loop(out, in, ranks, count *(size), divide_by(ranks));                         \
         else                                                                                       \
             tci_kernels_plain[dtype][TC_REDUCE_AVG].many(out, in, ranks, count);                   \
     }
@@ -145,7 +145,7 @@ HELPER vf64 divide_f64(vf64 sum, struct divisor by)
     {                                                                                              \
         store_u32_##stored(p, divide_i32(x, by) & SPLAT(vu32, mask));                              \
     }                                                                                              \
-    DEFINE_INTEGER_AVG(T, dtype, size, vi32, VECTOR * (size) / 4, limit)
+    DEFINE_INTEGER_AVG(T, dtype, size, vi32, VECTOR *(size) / 4, limit)
 
 #define DEFINE_WIDE_AVG(T, dtype, limit)                                                           \
     HELPER vf64 T##_avg_fold(vf64 x, const byte *p)                                                \

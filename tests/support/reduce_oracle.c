@@ -9,8 +9,8 @@
 __extension__ typedef __int128 wide_int;
 
 const tc_dtype_t oracle_dtypes[16] = {
-    TC_DTYPE_F16, TC_DTYPE_BF16, TC_DTYPE_F32, TC_DTYPE_I8,  TC_DTYPE_I32,    TC_DTYPE_F64,
-    TC_DTYPE_U8,  TC_DTYPE_I16,  TC_DTYPE_U16, TC_DTYPE_U32, TC_DTYPE_I64,    TC_DTYPE_U64,
+    TC_DTYPE_F16,    TC_DTYPE_BF16,   TC_DTYPE_F32,  TC_DTYPE_I8,  TC_DTYPE_I32, TC_DTYPE_F64,
+    TC_DTYPE_U8,     TC_DTYPE_I16,    TC_DTYPE_U16,  TC_DTYPE_U32, TC_DTYPE_I64, TC_DTYPE_U64,
     TC_DTYPE_F8E4M3, TC_DTYPE_F8E5M2, TC_DTYPE_BOOL, TC_DTYPE_C64,
 };
 
@@ -18,8 +18,8 @@ const tc_dtype_t oracle_dtypes[16] = {
 
 struct format {
     unsigned bits, mantissa, finite, overflow, nan;
-    int      bias;
-    int      row; /* of the table below */
+    int bias;
+    int row; /* of the table below */
 };
 
 /* The value of each code without sign, as if no exponent were reserved; filled at first use. */
@@ -46,7 +46,7 @@ static void fill_grid(const struct format *format)
     double one = 1u << format->mantissa;
 
     for (unsigned code = 0; code < 1u << (format->bits - 1); code++) {
-        int    exponent = (int)(code >> format->mantissa);
+        int exponent = (int)(code >> format->mantissa);
         double fraction = (code & ((1u << format->mantissa) - 1)) / one;
 
         grids[format->row][code] = exponent == 0 ? ldexp(fraction, 1 - format->bias)
@@ -64,9 +64,9 @@ static double grid(const struct format *format, unsigned code)
 double oracle_decode(tc_dtype_t dtype, unsigned code)
 {
     struct format format = format_of(dtype);
-    unsigned      sign = code >> (format.bits - 1);
-    unsigned      rest = code & ((1u << (format.bits - 1)) - 1);
-    double        value = grid(&format, rest);
+    unsigned sign = code >> (format.bits - 1);
+    unsigned rest = code & ((1u << (format.bits - 1)) - 1);
+    double value = grid(&format, rest);
 
     if (rest > format.finite)
         value = rest == format.overflow && format.overflow != format.nan ? INFINITY : NAN;
@@ -88,9 +88,9 @@ double oracle_beyond(tc_dtype_t dtype)
 unsigned oracle_encode(tc_dtype_t dtype, double value)
 {
     struct format format = format_of(dtype);
-    double        size = fabs(value);
-    unsigned      low = 0, high = format.finite + 1; /* grid(low) <= size < grid(high) */
-    unsigned      sign = signbit(value) != 0 ? 1u << (format.bits - 1) : 0;
+    double size = fabs(value);
+    unsigned low = 0, high = format.finite + 1; /* grid(low) <= size < grid(high) */
+    unsigned sign = signbit(value) != 0 ? 1u << (format.bits - 1) : 0;
 
     if (isnan(value))
         return format.nan;
@@ -121,8 +121,8 @@ enum kind { KIND_INTEGER, KIND_BOOL, KIND_SMALL, KIND_F32, KIND_F64 };
 
 struct type {
     enum kind kind;
-    size_t    size;
-    int       is_signed;
+    size_t size;
+    int is_signed;
 };
 
 static struct type type_of(tc_dtype_t dtype)
@@ -250,8 +250,8 @@ static void reduce_integer(unsigned char *out, const void *const *in, unsigned r
 static double read_float(const unsigned char *p, tc_dtype_t dtype)
 {
     struct type type = type_of(dtype);
-    double      wide;
-    float       narrow;
+    double wide;
+    float narrow;
 
     if (type.kind == KIND_SMALL)
         return oracle_decode(dtype, (unsigned)read_bits(p, type.size));
@@ -266,7 +266,7 @@ static double read_float(const unsigned char *p, tc_dtype_t dtype)
 static void write_float(unsigned char *p, tc_dtype_t dtype, double value)
 {
     struct type type = type_of(dtype);
-    float       narrow = (float)value;
+    float narrow = (float)value;
 
     if (type.kind == KIND_SMALL)
         write_bits(p, type.size, oracle_encode(dtype, value));
@@ -309,12 +309,12 @@ static double divide_float(double sum, unsigned ranks, int is_small)
 static void reduce_float(unsigned char *out, const void *const *in, unsigned ranks, size_t at,
                          tc_dtype_t dtype, tc_reduce_op_t op)
 {
-    int    is_small = type_of(dtype).kind == KIND_SMALL;
+    int is_small = type_of(dtype).kind == KIND_SMALL;
     double acc = read_float((const unsigned char *)in[0] + at, dtype);
 
     for (unsigned rank = 1; rank < ranks; rank++)
-        acc = fold_floats(acc, read_float((const unsigned char *)in[rank] + at, dtype), op,
-                          is_small);
+        acc =
+            fold_floats(acc, read_float((const unsigned char *)in[rank] + at, dtype), op, is_small);
     if (op == TC_REDUCE_AVG)
         acc = divide_float(acc, ranks, is_small);
     write_float(out + at, dtype, acc);
@@ -327,9 +327,9 @@ static void reduce_complex_product(unsigned char *out, const void *const *in, un
 
     for (unsigned rank = 0; rank < ranks; rank++) {
         const unsigned char *src = (const unsigned char *)in[rank] + at;
-        double               c = read_float(src, TC_DTYPE_F32);
-        double               d = read_float(src + 4, TC_DTYPE_F32);
-        double               ac = re * c, bd = im * d, ad = re * d, bc = im * c;
+        double c = read_float(src, TC_DTYPE_F32);
+        double d = read_float(src + 4, TC_DTYPE_F32);
+        double ac = re * c, bd = im * d, ad = re * d, bc = im * c;
 
         re = rank == 0 ? c : ac - bd;
         im = rank == 0 ? d : ad + bc;
@@ -338,8 +338,8 @@ static void reduce_complex_product(unsigned char *out, const void *const *in, un
     write_float(out + at + 4, TC_DTYPE_F32, im);
 }
 
-void oracle_reduce(void *out, const void *const *in, unsigned ranks, size_t count,
-                   tc_dtype_t dtype, tc_reduce_op_t op)
+void oracle_reduce(void *out, const void *const *in, unsigned ranks, size_t count, tc_dtype_t dtype,
+                   tc_reduce_op_t op)
 {
     struct type type = type_of(dtype);
 
@@ -363,9 +363,9 @@ void oracle_reduce(void *out, const void *const *in, unsigned ranks, size_t coun
 
 void oracle_divide(void *buf, unsigned ranks, size_t count, tc_dtype_t dtype)
 {
-    struct type    type = type_of(dtype);
-    tc_dtype_t     part = dtype == TC_DTYPE_C64 ? TC_DTYPE_F32 : dtype;
-    size_t         step = oracle_size(part);
+    struct type type = type_of(dtype);
+    tc_dtype_t part = dtype == TC_DTYPE_C64 ? TC_DTYPE_F32 : dtype;
+    size_t step = oracle_size(part);
     unsigned char *p = buf;
 
     for (size_t at = 0; at < count * type.size; at += step) {

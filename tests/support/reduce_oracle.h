@@ -23,8 +23,8 @@ double oracle_beyond(tc_dtype_t dtype);
 unsigned oracle_finite(tc_dtype_t dtype);
 
 /* out = in[0] op in[1] op …; `out` is none of the inputs.  ranks 1 copies. */
-void oracle_reduce(void *out, const void *const *in, unsigned ranks, size_t count,
-                   tc_dtype_t dtype, tc_reduce_op_t op);
+void oracle_reduce(void *out, const void *const *in, unsigned ranks, size_t count, tc_dtype_t dtype,
+                   tc_reduce_op_t op);
 
 /* buf /= ranks, floats and C64 only. */
 void oracle_divide(void *buf, unsigned ranks, size_t count, tc_dtype_t dtype);
