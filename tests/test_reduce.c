@@ -54,7 +54,7 @@ static void for_each_fold(enum tci_isa isa, void (*body)(const struct tci_fold *
 {
     for (size_t k = 0; k < 16; k++) {
         for (int op = 0; op < OPS; op++) {
-            struct tci_fold fold;
+            struct tci_fold fold = {0};
 
             if (tci_fold_init_isa(&fold, oracle_dtypes[k], (tc_reduce_op_t)op, isa) == TC_OK)
                 body(&fold);
@@ -276,7 +276,7 @@ static void rows_are_complete_and_divide_is_there_for_averages_of_floats(void **
 
     for (size_t k = 0; k < 16; k++) {
         for (int op = 0; op < OPS; op++) {
-            struct tci_fold fold;
+            struct tci_fold fold = {0};
             tc_dtype_t dtype = oracle_dtypes[k];
             tc_status_t status = tci_fold_init_isa(&fold, dtype, (tc_reduce_op_t)op, isa);
             int is_float = !oracle_has(dtype, TC_REDUCE_BAND);
@@ -295,7 +295,7 @@ static void rows_are_complete_and_divide_is_there_for_averages_of_floats(void **
 
 static void the_chosen_family_is_the_last_one_that_is_usable(void **state)
 {
-    struct tci_fold fold, same;
+    struct tci_fold fold = {0}, same = {0};
     enum tci_isa isa = (enum tci_isa)(TCI_ISA_COUNT - 1);
 
     (void)state;
@@ -309,7 +309,7 @@ static void the_chosen_family_is_the_last_one_that_is_usable(void **state)
 
 static void a_family_that_is_not_usable_is_refused(void **state)
 {
-    struct tci_fold fold;
+    struct tci_fold fold = {0};
 
     (void)state;
     assert_true(tci_isa_usable(TCI_ISA_PLAIN));
@@ -325,7 +325,7 @@ static void a_family_that_is_not_usable_is_refused(void **state)
 
 static void types_and_operators_without_meaning_are_refused(void **state)
 {
-    struct tci_fold fold;
+    struct tci_fold fold = {0};
 
     (void)state;
     assert_int_equal(tci_fold_init(&fold, (tc_dtype_t)6, TC_REDUCE_SUM), TC_ERR_UNSUPPORTED_DTYPE);

@@ -63,7 +63,7 @@ static void check_all(const void *const *in, unsigned ranks, size_t count, tc_dt
 
     oracle_reduce(wanted, in, ranks, count, dtype, op);
     for (int isa = 0; isa < TCI_ISA_COUNT; isa++) {
-        struct tci_fold fold;
+        struct tci_fold fold = {0};
 
         if (!tci_isa_usable((enum tci_isa)isa))
             continue;
@@ -97,7 +97,7 @@ static void check_divide(const void *src, unsigned ranks, size_t count, tc_dtype
     memcpy(wanted, src, bytes);
     oracle_divide(wanted, ranks, count, dtype);
     for (int isa = 0; isa < TCI_ISA_COUNT; isa++) {
-        struct tci_fold fold;
+        struct tci_fold fold = {0};
 
         if (!tci_isa_usable((enum tci_isa)isa))
             continue;
