@@ -341,7 +341,7 @@ static void check_average(tc_dtype_t dtype, unsigned ranks)
 static void average_of_integers_truncates_for_any_number_of_ranks(void **state)
 {
     static const unsigned counts[] = {2, 3, 5, 6, 9, 63, 64, 65, 100, 1023, 8191, 8192, 8193};
-    static const unsigned large[] = {70001, 262144, 262145}; /* 70001 * 255 > 2^24 */
+    static const unsigned large[] = {33414, 262144, 262145}; /* 255 * 33414 > 2^23 */
 
     (void)state;
     for (size_t k = 0; k < 16; k++) {

@@ -24,7 +24,7 @@ typedef enum tc_dtype {
     TC_DTYPE_U32 = 19,
     TC_DTYPE_I64 = 20,
     TC_DTYPE_U64 = 21,
-    TC_DTYPE_F8E4M3 = 22, /* OCP 8-bit float: no infinity, NaN is 0x7f and 0xff, overflow gives NaN */
+    TC_DTYPE_F8E4M3 = 22, /* OCP 8-bit float: no infinity; NaN is 0x7f and 0xff, also of overflow */
     TC_DTYPE_F8E5M2 = 23, /* OCP 8-bit float: infinities and NaNs as in IEEE 754 */
     TC_DTYPE_BOOL = 24,   /* one byte; 0 is false, anything else true; results are 0 or 1 */
     TC_DTYPE_C64 = 25     /* complex of two F32: real, imaginary */
@@ -64,7 +64,7 @@ TC_API tc_status_t tc_reduce_supported(tc_dtype_t dtype, tc_reduce_op_t op);
  * divides there.  The result is rounded once, to nearest with ties to even.  A NaN result is the
  * type's quiet NaN, positive and with an otherwise empty payload (0x7fc00000 in F32), so that the
  * bits do not depend on the processor.  MIN and MAX give one of the inputs, or that NaN.  With one
- * rank the result is a copy of its input.
+ * rank the result is a copy of its input.  The floating-point environment is the default one.
  *
  * `in` has n_ranks (at least 1) pointers to `count` elements each; `out` may be one of them.
  * count 0 is fine with NULL pointers.  Nothing is kept.  Fails with TC_ERR_INVALID_ARG,
