@@ -1,6 +1,7 @@
 /* test_tcrun_end.c - how tcrun ends ranks: failures, signals and what is left behind. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: timeout 300 */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,6 +163,23 @@ static void a_signal_is_passed_on_and_ends_the_job(void **state)
     }
 }
 
+static void whoever_ignores_an_interrupt_gets_sigterm(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL,
+               TCRUN("-n", "2", "--timeout-kill", "4", self_path, "--await-signal", "term"));
+    tool_wait_out(&run, "pid0=");
+    tool_wait_out(&run, "pid1=");
+    tool_kill(&run, SIGINT);
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 130);
+    assert_int_equal(tool_count(run.out.data, "] got Terminated\n"), 2 * GOODBYES);
+    tool_close(&run);
+}
+
 static void the_second_interrupt_kills_at_once(void **state)
 {
     struct tool_run run;
@@ -253,6 +271,29 @@ static void grandchildren_of_a_failure_are_ended(void **state)
     tool_close(&run);
 }
 
+/* Not even the guards can end a process that is no descendant, here this one. */
+static void a_stranger_who_holds_the_output_open_does_not_hold_up_the_end(void **state)
+{
+    struct tool_run run;
+    char path[64];
+    int fd;
+
+    (void)state;
+    tool_start(&run, NULL, TCRUN("-n", "4", "sh", "-c", SAY_AND_WAIT));
+    wait_for_four(&run);
+    (void)snprintf(path, sizeof path, "/proc/%d/fd/1", tool_number_after(&run, "pid1="));
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "last\n", 5), 5);
+    assert_int_equal(kill(tool_number_after(&run, "pid2="), SIGKILL), 0);
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 137);
+    assert_int_equal(tool_count(run.out.data, "[1] last\n"), 1);
+    close(fd);
+    tool_close(&run);
+}
+
 static void a_killed_guard_takes_its_rank_along(void **state)
 {
     struct tool_run run;
@@ -305,15 +346,19 @@ static void a_stopped_guard_does_not_hold_up_the_end(void **state)
 /* ---- A rank --------------------------------------------------------------------------------- */
 
 /* A shell would defer its trap when the signal comes just before it starts the next command. */
-static int await_signal(void)
+static int await_signal(bool is_term_only)
 {
     sigset_t set;
     int sig;
 
     sigemptyset(&set);
-    sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
+    if (is_term_only) {
+        signal(SIGINT, SIG_IGN);
+    } else {
+        sigaddset(&set, SIGINT);
+        sigaddset(&set, SIGHUP);
+    }
     sigprocmask(SIG_BLOCK, &set, NULL);
     printf("pid%s=%d\n", getenv("TCDIST_RANK"), (int)getpid());
     (void)fflush(stdout);
@@ -333,18 +378,20 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_rank_that_ignores_the_end_is_killed_after_the_grace),
         cmocka_unit_test(what_a_rank_says_while_it_ends_is_forwarded),
         cmocka_unit_test(a_signal_is_passed_on_and_ends_the_job),
+        cmocka_unit_test(whoever_ignores_an_interrupt_gets_sigterm),
         cmocka_unit_test(the_second_interrupt_kills_at_once),
         cmocka_unit_test(a_signal_that_the_caller_ignores_stays_ignored),
         cmocka_unit_test(a_killed_tcrun_leaves_nobody),
         cmocka_unit_test(grandchildren_of_a_good_end_are_ended),
         cmocka_unit_test(grandchildren_of_a_failure_are_ended),
+        cmocka_unit_test(a_stranger_who_holds_the_output_open_does_not_hold_up_the_end),
         cmocka_unit_test(a_killed_guard_takes_its_rank_along),
         cmocka_unit_test(ranks_die_with_tcrun_and_all_guards),
         cmocka_unit_test(a_stopped_guard_does_not_hold_up_the_end),
     };
 
     if (argc > 1 && strcmp(argv[1], "--await-signal") == 0)
-        return await_signal();
+        return await_signal(argc > 2);
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
         return 1;
     self_path = self;

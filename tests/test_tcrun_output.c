@@ -26,6 +26,8 @@
 /* A shell's way to write so many times the letter x, without a line end. */
 #define WRITE_X(count) "head -c " count " /dev/zero | tr '\\0' x"
 
+#define SAY_READY_AND_WAIT "echo ready$TCDIST_RANK; exec sleep 1000"
+
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
 static void the_two_outputs_stay_apart(void **state)
@@ -412,7 +414,7 @@ static void an_interrupt_typed_at_the_terminal_ends_all(void **state)
     assert_int_equal(openpty(&master, &slave, NULL, NULL, NULL), 0);
     fcntl(master, F_SETFD, FD_CLOEXEC);
     setup.arg = &slave;
-    tool_start(&run, &setup, TCRUN("-n", "2", "sh", "-c", "echo ready$TCDIST_RANK; cat"));
+    tool_start(&run, &setup, TCRUN("-n", "2", "sh", "-c", SAY_READY_AND_WAIT));
     close(slave);
     tool_wait_out(&run, "ready0");
     tool_wait_out(&run, "ready1");

@@ -64,8 +64,15 @@ void job_end(struct job *job, int sig)
         if (job->ranks[i].at.sock >= 0)
             send(job->ranks[i].at.sock, &sig, sizeof sig, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
-    if (job->phase == JOB_RUNNING)
+
+    /* A signal that comes but once may be missed: a shell forgets one that arrives while it starts
+     * a command, and background commands of scripts ignore SIGINT.  So SIGTERM follows. */
+    if (sig == SIGTERM && job->phase == JOB_PASSING)
+        enter(job, JOB_ENDING, job->options->grace_ms - job->options->grace_ms / 2);
+    else if (sig == SIGTERM && job->phase == JOB_RUNNING)
         enter(job, JOB_ENDING, job->options->grace_ms);
+    else if (job->phase == JOB_RUNNING)
+        enter(job, JOB_PASSING, job->options->grace_ms / 2);
 }
 
 void job_kill(struct job *job)
@@ -100,6 +107,8 @@ void job_advance(struct job *job, int64_t now_ms)
     }
     if ((job->phase == JOB_RUNNING && job->running == 0) || (job->phase == JOB_ENDING && is_late))
         job_kill(job);
+    else if (job->phase == JOB_PASSING && is_late)
+        job_end(job, SIGTERM);
     else if (job->phase == JOB_KILLING && is_late)
         force(job);
 }

@@ -14,14 +14,18 @@
 #include "output.h"
 #include "rendezvous.h"
 
-/*  RUNNING --> ENDING --> KILLING --> FORCING --> DRAINING --> over
- *     |  a rank failed      |                       ^
- *     |  or a signal came   +-----------------------+ every guard is gone
- *     +---> KILLING: all ranks succeeded; what they left behind is killed
+/*      SIGINT, SIGHUP
+ *     +-------> PASSING --+
+ *     |                   v
+ *  RUNNING ----------> ENDING --> KILLING --> FORCING     each --> DRAINING --> over
+ *     |  a rank failed,             ^                     when every guard is gone
+ *     |  SIGTERM                    |
+ *     +-----------------------------+ all ranks succeeded; what they left behind is killed
  */
 enum phase {
     JOB_RUNNING,
-    JOB_ENDING,  /* asked to end; SIGKILL at the deadline */
+    JOB_PASSING, /* a signal was passed on; SIGTERM at the deadline */
+    JOB_ENDING,  /* asked to end by SIGTERM; SIGKILL at the deadline */
     JOB_KILLING, /* the guards kill; at the deadline the guards are killed as well */
     JOB_FORCING,
     JOB_DRAINING /* nobody is left; what they wrote is still forwarded */
@@ -71,7 +75,8 @@ int64_t job_now_ms(void);
 /* Notes the result, unless there is one. */
 void job_conclude(struct job *job, int exit_code);
 
-/* Asks all ranks to end with `sig`; SIGKILL follows after the grace. */
+/* Asks all ranks to end with `sig`; SIGTERM, if it is another one, follows after half the grace and
+ * SIGKILL after all of it. */
 void job_end(struct job *job, int sig);
 
 /* A signal to tcrun: passed on to the ranks, which are then ended; the second SIGINT kills. */
