@@ -46,6 +46,13 @@ static void open_pipe(int pair[2])
 _Noreturn static void become_tool(const struct tool_setup *setup, const char *path,
                                   const char *const argv[], const int fds[3], int life)
 {
+    sigset_t none;
+
+    /* A script's background job, which a test may be part of, ignores SIGINT. */
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    for (int sig = 1; sig < NSIG; sig++)
+        signal(sig, SIG_DFL);
     for (int i = 0; i < 3; i++)
         dup2(fds[i], i);
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
