@@ -1,0 +1,108 @@
+/* collective.h - collectives, send and receive: all start at once and return a future. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCDIST_COLLECTIVE_H
+#define TCDIST_COLLECTIVE_H
+
+#include <stdbool.h>
+
+#include "tcdist/buffer.h"
+#include "tcdist/dist.h"
+#include "tcdist/dtype.h"
+#include "tcdist/future.h"
+
+TC_BEGIN_DECLS
+
+/* Rules of this header.  n is the number of ranks, x[r] what rank r passes as `x`.
+ *
+ * - A call never blocks and never returns NULL.  A bad argument gives a future that has failed
+ *   with TC_ERR_INVALID_ARG; nothing is sent.  The caller owns the future.
+ * - Buffers belong to the operation until the future has settled.  `send == recv` means in
+ *   place; any other overlap is the caller's mistake.  count 0 may come with NULL.
+ *   After a failure the contents of `recv` are undefined; memory outside it is never touched.
+ * - `tag` names one collective on all ranks at a time, whatever the order in which ranks and
+ *   threads start theirs.  It is reserved until the operation has ended here and was released:
+ *   by tc_tag_release(), or by itself with the option auto_release.  A call with a reserved tag
+ *   fails with TC_ERR_BUSY.  TC_TAG_ORDERED takes the group's next number instead: such
+ *   calls must come in the same order on every rank.
+ * - Every operation ends within its timeout: done, or failed with TC_ERR_TIMEOUT,
+ *   TC_ERR_PEER_LOST, TC_ERR_MISMATCH, TC_ERR_CANCELLED, TC_ERR_CLOSED or TC_ERR_ALLOC, and an
+ *   error that names the rank at fault.
+ * - Any thread. */
+
+/* Instead of a tag: the group's next number. */
+#define TC_TAG_ORDERED UINT64_C(0x7463646973744f44)
+
+#define TC_OPTIONS_ABI_VERSION 1
+
+/* How to carry one operation out; fill with tc_options_default(), then change.  NULL is that
+ * default.  All ranks give the same numerics and algorithm; the rest is each rank's own. */
+typedef struct tc_options {
+    uint32_t    abi_version; /* TC_OPTIONS_ABI_VERSION; checked */
+    int         priority;    /* -128 … 127, higher goes first on every link [0] */
+    int         timeout_ms;  /* 0: of the context; -1: none */
+    tc_future *const *after; /* futures to start behind; the list is copied */
+    size_t      n_after;
+    bool        auto_release; /* [true] */
+    int         numerics;     /* tc_numerics_t [DEFAULT: of the context] */
+    const char *algorithm;    /* "oneshot", "direct", "ring", "tree", …; NULL: choose */
+} tc_options;
+
+TC_API void tc_options_default(tc_options *options);
+
+/* recv = send[0] op send[1] op … op send[n-1] on every rank; `count` elements. */
+TC_API tc_future *tc_allreduce_async(tc_dist_ctx *group, uint64_t tag, const void *send,
+                                     void *recv, size_t count, tc_dtype_t dtype,
+                                     tc_reduce_op_t op, const tc_options *options);
+
+/* recv = the rank-th of n blocks of send[0] op … op send[n-1]; send holds n * count_per_rank
+ * elements, recv count_per_rank.  In place: recv == send, the block comes first. */
+TC_API tc_future *tc_reduce_scatter_async(tc_dist_ctx *group, uint64_t tag, const void *send,
+                                          void *recv, size_t count_per_rank, tc_dtype_t dtype,
+                                          tc_reduce_op_t op, const tc_options *options);
+
+/* buf = buf[root] on every rank; `count` elements. */
+TC_API tc_future *tc_broadcast_async(tc_dist_ctx *group, uint64_t tag, void *buf, size_t count,
+                                     tc_dtype_t dtype, int root, const tc_options *options);
+
+/* recv = send[0], send[1], …, send[n-1] one after the other; recv holds n * count_per_rank
+ * elements.  In place: send == recv + rank * count_per_rank elements. */
+TC_API tc_future *tc_allgather_async(tc_dist_ctx *group, uint64_t tag, const void *send,
+                                     void *recv, size_t count_per_rank, tc_dtype_t dtype,
+                                     const tc_options *options);
+
+/* Settles when every rank has entered. */
+TC_API tc_future *tc_barrier_async(tc_dist_ctx *group, uint64_t tag, const tc_options *options);
+
+/* Send `count` elements to a peer (any rank, this one too), to its receive of the same tag.
+ * A tag belongs to the ordered pair of ranks; TC_TAG_ORDERED is the pair's next number. */
+TC_API tc_future *tc_send_async(tc_dist_ctx *group, uint64_t tag, const void *buf, size_t count,
+                                tc_dtype_t dtype, int peer, const tc_options *options);
+
+/* Receive exactly `count` elements that a peer sends under the same tag. */
+TC_API tc_future *tc_recv_async(tc_dist_ctx *group, uint64_t tag, void *buf, size_t count,
+                                tc_dtype_t dtype, int peer, const tc_options *options);
+
+/* Release a tag whose collective has ended here; TC_ERR_INVALID_ARG for one that is not reserved,
+ * TC_ERR_BUSY while its operation runs. */
+TC_API tc_status_t tc_tag_release(tc_dist_ctx *group, uint64_t tag);
+
+/* Blocking forms over buffers, in order: the same calls in the same sequence on every rank.
+ * `n` elements from the start of the buffer, which must hold them (else TC_ERR_INVALID_ARG).
+ * They wait as tc_future_wait() does; tc_last_error() explains a failure. */
+TC_API tc_status_t tc_allreduce(tc_dist_ctx *group, tc_buffer *buffer, size_t n, tc_dtype_t dtype,
+                                tc_reduce_op_t op);
+TC_API tc_status_t tc_broadcast(tc_dist_ctx *group, tc_buffer *buffer, size_t n, tc_dtype_t dtype,
+                                int root);
+TC_API tc_status_t tc_allgather(tc_dist_ctx *group, const tc_buffer *in, tc_buffer *out,
+                                size_t n_per_rank, tc_dtype_t dtype);
+TC_API tc_status_t tc_reduce_scatter(tc_dist_ctx *group, const tc_buffer *in, tc_buffer *out,
+                                     size_t n_per_rank, tc_dtype_t dtype, tc_reduce_op_t op);
+TC_API tc_status_t tc_send(tc_dist_ctx *group, const tc_buffer *buffer, size_t n, tc_dtype_t dtype,
+                           int peer);
+TC_API tc_status_t tc_recv(tc_dist_ctx *group, tc_buffer *buffer, size_t n, tc_dtype_t dtype,
+                           int peer);
+TC_API tc_status_t tc_barrier(tc_dist_ctx *group);
+
+TC_END_DECLS
+
+#endif

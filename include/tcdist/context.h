@@ -1,0 +1,91 @@
+/* context.h - the runtime: one event loop, its settings, and the ways to turn it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCDIST_CONTEXT_H
+#define TCDIST_CONTEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tcdist/future.h"
+#include "tcdist/reactor.h"
+#include "tcdist/status.h"
+
+TC_BEGIN_DECLS
+
+#define TC_CONFIG_ABI_VERSION 1
+
+/* Who turns the loop. */
+typedef enum tc_loop_mode {
+    TC_LOOP_THREAD = 0, /* a thread of the context's own (default) */
+    TC_LOOP_MANUAL = 1, /* whoever waits on a future, or calls tc_poll or tc_dispatch */
+    TC_LOOP_HOST = 2    /* the application's event loop, through `reactor` or through tc_fd */
+} tc_loop_mode_t;
+
+/* How reductions round: docs/determinism.md. */
+typedef enum tc_numerics {
+    TC_NUMERICS_DEFAULT = 0,   /* of the context; there: canonical */
+    TC_NUMERICS_CANONICAL = 1, /* bit for bit tc_reduce_reference(), whatever carries it out */
+    TC_NUMERICS_FAST = 2       /* the algorithm's own order; same bits on all ranks and runs */
+} tc_numerics_t;
+
+/* Settings of a context; fill with tc_config_default(), then change.
+ *
+ * A field left at its "not set" value takes the environment variable named beside it, and the
+ * default in brackets without that.  A variable that does not parse makes tc_init fail. */
+typedef struct tc_config {
+    uint32_t abi_version;     /* TC_CONFIG_ABI_VERSION; checked */
+    int      loop_mode;       /* tc_loop_mode_t; -1: TCDIST_LOOP_MODE thread|manual|host [thread] */
+    const tc_reactor_ops *reactor; /* with TC_LOOP_HOST: the host's loop; NULL: use tc_fd */
+    void    *reactor_arg;     /* given to each verb of `reactor` */
+    int      timeout_ms;      /* of every operation; 0: TCDIST_TIMEOUT in seconds [30000]; -1: none */
+    int      numerics;        /* tc_numerics_t; DEFAULT: TCDIST_NUMERICS [canonical] */
+    const char *algorithm;    /* for every collective that has it; NULL: TCDIST_ALGORITHM [chosen] */
+    size_t   segment_bytes;   /* largest piece of payload that is in one lane; 0: TCDIST_SEGMENT_BYTES */
+    size_t   eager_bytes;     /* messages up to this need no credit; 0: TCDIST_EAGER_BYTES */
+    int      spin_us;         /* how long a wait polls before it sleeps; -1: TCDIST_SPIN_US [adaptive] */
+    size_t   trace_events;    /* events kept; 0: TCDIST_TRACE_EVENTS [8192] */
+    const char *log_level;    /* error|warn|info|debug; NULL: TCDIST_LOG [warn] */
+    const void *key;          /* shared secret of the group; kept for later use */
+    size_t   key_bytes;
+    int      encryption;      /* 0: off */
+} tc_config;
+
+/* Every field "not set".  Any thread. */
+TC_API void tc_config_default(tc_config *config);
+
+/* A context with default settings.  Any thread; as tc_init_config(). */
+TC_API tc_status_t tc_init(tc_context **out);
+
+/* A context: a loop, its memory and its records.  Several in one process are legal.
+ *
+ * config is copied.  Fails with TC_ERR_INVALID_ARG, TC_ERR_ABI_MISMATCH, TC_ERR_ALLOC or
+ * TC_ERR_TRANSPORT (no descriptor to be had); tc_last_error() says more.  Installs no signal
+ * handler, changes no affinity.  Any thread. */
+TC_API tc_status_t tc_init_config(const tc_config *config, tc_context **out);
+
+/* End a context: groups still open are closed, futures still pending fail with TC_ERR_CLOSED.
+ *
+ * Futures that the application holds stay valid until it releases them.  Not from a
+ * continuation; with MANUAL and HOST on the thread that turns the loop.  NULL is fine. */
+TC_API tc_status_t tc_shutdown(tc_context *context);
+
+/* Turn a MANUAL or HOST loop once: do what is due, and wait up to timeout_ms for something to do
+ * (0: do not wait, -1: no limit).  TC_OK; TC_ERR_INVALID_ARG with TC_LOOP_THREAD and inside a
+ * continuation.  One thread at a time. */
+TC_API tc_status_t tc_poll(tc_context *context, int timeout_ms);
+
+/* A descriptor that becomes readable when there is work for tc_dispatch(); for a host loop that
+ * watches one descriptor instead of lending a reactor.  -1 with TC_LOOP_THREAD or a reactor.
+ * Owned by the context. */
+TC_API int tc_fd(tc_context *context);
+
+/* Milliseconds until tc_dispatch() is due even if the descriptor stays silent; -1: no deadline. */
+TC_API int tc_timeout_ms(tc_context *context);
+
+/* Do what is due; never blocks.  As tc_poll(context, 0). */
+TC_API tc_status_t tc_dispatch(tc_context *context);
+
+TC_END_DECLS
+
+#endif

@@ -1,0 +1,77 @@
+/* dist.h - groups of ranks: to form one, to ask it, to end it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCDIST_DIST_H
+#define TCDIST_DIST_H
+
+#include "tcdist/context.h"
+
+TC_BEGIN_DECLS
+
+typedef struct tc_dist_ctx tc_dist_ctx;
+
+/* What carries the group.  Numbers are tensorcore's. */
+typedef enum tc_dist_backend {
+    TC_DIST_SINGLE = 0, /* this process alone */
+    TC_DIST_RING = 1,   /* all name TCP today; which algorithm runs is chosen per call */
+    TC_DIST_GLOO = 2,
+    TC_DIST_ANY = 16
+} tc_dist_backend_t;
+
+#define TC_DIST_OPTIONS_ABI_VERSION 1
+
+/* How to form a group; fill with tc_dist_options_default(), then change. */
+typedef struct tc_dist_options {
+    uint32_t    abi_version; /* TC_DIST_OPTIONS_ABI_VERSION; checked */
+    int         backend;     /* tc_dist_backend_t [TC_DIST_ANY] */
+    int         world_size;  /* [1] */
+    int         rank;        /* [0] */
+    const char *rendezvous_url; /* "tcp://host:port": rank 0 listens there, the others come */
+    int         timeout_ms;  /* to form the group; 0: of the context */
+    int         listen_fd;   /* rank 0: a listening socket for the URL, taken over; -1: make one */
+} tc_dist_options;
+
+TC_API void tc_dist_options_default(tc_dist_options *options);
+
+/* Form a group of world_size ranks and wait until it stands.
+ *
+ * rendezvous_url: "single://", "tcp://host:port", "gloo+tcp://host:port"; the host is an IPv4
+ * address, a bracketed IPv6 address with an optional scope ("[fe80::1%25eth0]", "[::1]"), or a
+ * name.  Rank 0 binds exactly that address; another rank binds the address of its own from which
+ * it reached rank 0.  With world_size 1 the URL may be NULL and no socket is opened.
+ * Errors: TC_ERR_INVALID_ARG, TC_ERR_UNSUPPORTED_FAMILY, TC_ERR_TIMEOUT (names the ranks that
+ * did not come), TC_ERR_RENDEZVOUS, TC_ERR_TRANSPORT.  Not from a continuation. */
+TC_API tc_status_t tc_dist_init(tc_context *context, tc_dist_backend_t backend, int world_size,
+                                int rank, const char *rendezvous_url, tc_dist_ctx **out);
+
+/* The same without waiting: *out is set when the future has settled TC_OK, and must stay
+ * writable until then.  options are copied.  Any thread. */
+TC_API tc_future *tc_dist_init_async(tc_context *context, const tc_dist_options *options,
+                                     tc_dist_ctx **out);
+
+/* Form the group that the launcher describes: TCDIST_RANK, TCDIST_WORLD_SIZE and
+ * TCDIST_RENDEZVOUS (an URL as above; rank 0 may inherit its listening socket as
+ * TCDIST_RENDEZVOUS_FD).  Without them a group of this process alone.  A second call gives
+ * the same group, which then has one owner more. */
+TC_API tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out);
+
+/* Leave a group in order: waits until every rank has come here and everything begun is done,
+ * then frees the group.  After a failure it frees it at once and gives the group's first error.
+ * NULL is fine.  Not from a continuation. */
+TC_API tc_status_t tc_dist_finalize(tc_dist_ctx *group);
+
+/* Leave a group at once: pending operations fail with TC_ERR_CLOSED here, and with
+ * TC_ERR_PEER_LOST, naming this rank, elsewhere.  The group is freed when its last operation has
+ * settled; the handle is dead when this returns.  NULL is fine. */
+TC_API tc_status_t tc_dist_close(tc_dist_ctx *group);
+
+/* TC_OK, or the first error of the group; *lost_rank (may be NULL) is then the rank at fault,
+ * else -1.  Talks to nobody.  Any thread. */
+TC_API tc_status_t tc_dist_health(tc_dist_ctx *group, int *lost_rank);
+
+/* Number of ranks, and this process's place among them, from 0.  Any thread. */
+TC_API int tc_dist_world_size(const tc_dist_ctx *group);
+TC_API int tc_dist_rank(const tc_dist_ctx *group);
+
+TC_END_DECLS
+
+#endif
