@@ -1,0 +1,36 @@
+/* error.h - the record of what went wrong: the first cause wins. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_ERROR_H
+#define TCI_ERROR_H
+
+#include <stdint.h>
+
+#include "tcdist/status.h"
+
+/* A tc_error with the room for its sentence.  All zero: nothing went wrong. */
+struct tci_error {
+    tc_error pub; /* message points at text below, once set */
+    char     text[384];
+};
+
+/* Write the cause down, unless one is written already.  `operation` is a static string or NULL. */
+__attribute__((format(printf, 6, 7))) void tci_error_set(struct tci_error *error,
+                                                         tc_status_t status, int rank, uint64_t tag,
+                                                         const char *operation, const char *fmt,
+                                                         ...);
+
+/* The same for a failed system call: "<doing>: <strerror(errno)>", rank -1. */
+tc_status_t tci_error_system(struct tci_error *error, tc_status_t status, const char *doing);
+
+/* Copy `from` into `to`, unless a cause is written there. */
+void tci_error_copy(struct tci_error *to, const struct tci_error *from);
+
+/* Make it this thread's tc_last_error(); gives its status. */
+tc_status_t tci_error_publish(const struct tci_error *error);
+
+/* Short form of the two: this thread's last error, no rank; gives `status`. */
+__attribute__((format(printf, 3, 4))) tc_status_t tci_fail(tc_status_t status,
+                                                           const char *operation, const char *fmt,
+                                                           ...);
+
+#endif

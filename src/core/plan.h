@@ -1,0 +1,89 @@
+/* plan.h - PORT: a collective as data: what each rank does, in what order, and why. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_PLAN_H
+#define TCI_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A plan is a pure function from (shape, step number) to one step.  It holds no pointer,
+ * allocates nothing, reads no clock: the same plan is run by the engine, replayed by the
+ * simulator and proved by the checker. */
+
+enum { TCI_WINDOW = 64 }; /* steps of a lane that may be open at once */
+
+enum tci_step_kind {
+    TCI_STEP_SEND,        /* send src to peer, for its step number `match` */
+    TCI_STEP_RECV,        /* receive dst from peer */
+    TCI_STEP_RECV_REDUCE, /* dst = src op what comes from peer; in rank order where that matters */
+    TCI_STEP_FOLD,        /* dst = fold in rank order of all ranks: src (own) and the scratch slots
+                           * 0 … size-2 of the other ranks, in rank order, own rank left out */
+    TCI_STEP_COPY         /* dst = src */
+};
+
+/* Three buffers.  In place, SRC and DST name the same memory, and plans are asked with
+ * shape.in_place set, so that they order their touches accordingly. */
+enum tci_buf { TCI_BUF_SRC, TCI_BUF_DST, TCI_BUF_TMP };
+
+/* One block of a buffer.  How blocks lie in SRC and DST is the collective's business (see
+ * tci_layout); TMP has equal slots, each as large as the largest block. */
+struct tci_slice {
+    uint8_t  buf;
+    uint32_t block;
+};
+
+struct tci_step {
+    uint8_t  kind;    /* enum tci_step_kind */
+    uint8_t  wait[2]; /* starts after step i - wait[k] has ended (1 … 63); 0: none */
+    bool     fence;   /* starts after every earlier step has ended */
+    bool     last;    /* RECV_REDUCE: dst is complete after it, an AVG is divided here */
+    uint32_t peer;    /* SEND, RECV*: the other rank */
+    uint32_t match;   /* SEND: number of the peer's receiving step */
+    struct tci_slice src, dst;
+};
+
+/* Everything that a plan may depend on. */
+struct tci_shape {
+    uint32_t rank, size, root;
+    uint32_t radix;    /* trees: children a node; at least 2 */
+    bool     in_place; /* SRC and DST are the same memory */
+};
+
+/* How a collective lays its blocks out: which plans it can use. */
+enum tci_layout {
+    TCI_LAYOUT_CUT,     /* SRC and DST hold the payload, cut in near-equal blocks: all-reduce,
+                         * broadcast (SRC is DST there, always in place), send and receive */
+    TCI_LAYOUT_GATHER,  /* DST holds a payload a rank, block b of rank b; SRC holds one, block 0;
+                         * in place SRC block 0 is DST block `rank` */
+    TCI_LAYOUT_SCATTER, /* SRC holds a payload a rank, block b for rank b; DST holds one, block 0;
+                         * in place DST block 0 is SRC block 0 */
+    TCI_LAYOUT_NONE     /* no payload: barrier; every message is empty */
+};
+
+enum tci_coll {
+    TCI_COLL_ALLREDUCE,
+    TCI_COLL_BROADCAST,
+    TCI_COLL_ALLGATHER,
+    TCI_COLL_REDUCE_SCATTER,
+    TCI_COLL_BARRIER,
+    TCI_COLL_P2P, /* send and receive: same code on the wire at both ends */
+    TCI_COLL_COUNT
+};
+
+/* "allreduce", …; P2P is "send" to the caller or "recv", see op.c. */
+const char *tci_coll_name(enum tci_coll coll);
+
+struct tci_plan {
+    const char     *name;      /* "ring": the algorithm */
+    enum tci_coll   coll;
+    enum tci_layout layout;
+    uint8_t         id;        /* on the wire; unique within coll, stable */
+    bool            canonical; /* folds in rank order, rounds once; also true where nothing folds */
+    bool            is_used;   /* offered to users; false: only by name */
+    uint32_t (*steps)(const struct tci_shape *shape);
+    uint32_t (*blocks)(const struct tci_shape *shape); /* cuts of the payload; CUT only, else 1 */
+    uint32_t (*slots)(const struct tci_shape *shape);  /* of TMP */
+    void (*step)(const struct tci_shape *shape, uint32_t i, struct tci_step *step_out);
+};
+
+#endif

@@ -1,0 +1,153 @@
+/* transport.h - PORT: the narrow door between collectives and the world. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_TRANSPORT_H
+#define TCI_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "core/exec.h"
+
+/* Above it: plans and the engine, which know ranks, buffers and order.  Below it: TCP, shared
+ * memory, verbs and the simulator, which know bytes.  Loop thread, all of it. */
+
+struct tci_fold;
+
+/* Whose numbers a tag is.  Each space has its own. */
+enum tci_space { TCI_SPACE_TAGGED, TCI_SPACE_ORDERED, TCI_SPACE_P2P, TCI_SPACE_P2P_ORDERED };
+
+/* The call as every rank must have made it; compared field by field, shown on a mismatch. */
+struct tci_call {
+    uint64_t count;
+    int32_t  root;  /* -1 where there is none */
+    uint8_t  coll;  /* enum tci_coll */
+    uint8_t  dtype; /* tc_dtype_t; 255: none */
+    uint8_t  op;    /* tc_reduce_op_t; 255: none */
+    uint8_t  plan;  /* id of the plan; top bit: fast numerics */
+};
+
+/* Which message this is.  Both ends compute it from the plan, so there is no wildcard.  Equal
+ * keys of one pair of ranks match in the order in which they were posted.  `use` takes no part in
+ * the matching: it counts how often the sender has used the tag, and serves to tell messages of
+ * an operation that failed from those of the next one under the same tag. */
+struct tci_key {
+    uint64_t tag;
+    uint32_t group;
+    uint32_t lane;
+    uint32_t step; /* number of the receiving step */
+    uint32_t use;
+    uint8_t  space; /* enum tci_space */
+};
+
+/* One transfer.  Memory belongs to the poster, who may not touch it between post and completion.
+ * All fields down to `room` are filled by the poster. */
+struct tci_xfer {
+    struct tci_xfer       *next; /* in the completion queue */
+    struct tci_key         key;
+    const struct tci_call *call;    /* borrowed until completion */
+    void                  *data;    /* sent from, or received to */
+    size_t                 len;     /* exact at both ends */
+    /* RECV_REDUCE: data[i] = operand[i] op incoming[i] (or incoming op operand), folded as it
+     * arrives; NULL: plain receive.  `operand` may be `data`. */
+    const struct tci_fold *fold;
+    const void            *operand;
+    bool                   incoming_first; /* the peer's value is the left one */
+    unsigned               divide;         /* after the fold, divide by this; 0: do not */
+    bool                   use_many;       /* canonical: fold->many of the two instead of pair */
+    uint32_t               peer;
+    int8_t                 priority;
+    bool                   is_send;
+    tc_status_t            status; /* TC_PENDING until on the completion queue */
+    /* The transport's own. */
+    struct tci_xfer *room_prev, *room_next;
+    uint64_t         room[4];
+};
+
+/* Completions are pushed by the transport and pulled by the engine, so that no transport ever
+ * calls into a collective.  The first push posts the engine's task. */
+struct tci_cq {
+    struct tci_xfer  *head, **tail;
+    struct tci_exec  *exec;
+    struct tci_task   task; /* task.fn is the reader's */
+    bool              is_posted;
+};
+void             tci_cq_init(struct tci_cq *cq, struct tci_exec *exec, void (*fn)(struct tci_task *));
+void             tci_cq_push(struct tci_cq *cq, struct tci_xfer *xfer, tc_status_t status);
+struct tci_xfer *tci_cq_pull(struct tci_cq *cq); /* NULL: none; then the next push posts again */
+
+/* What ranks tell each other besides payload.  Small, in order with the messages of the link. */
+enum tci_notice_kind {
+    TCI_NOTICE_END,    /* sender's operation `key` has failed with status; culprit, text say why */
+    TCI_NOTICE_LOST,   /* rank `culprit` is lost; text says how that was seen */
+    TCI_NOTICE_ASK,    /* what do you know of `key`?  arg: number of the question */
+    TCI_NOTICE_ANSWER, /* status: PENDING entered, OK finished, NOT_INITIALIZED not entered;
+                        * text: what was entered last and when */
+    TCI_NOTICE_BYE     /* sender has finalized and closes: its end of stream is no loss */
+};
+struct tci_notice {
+    uint8_t         kind;
+    int32_t         status; /* tc_status_t */
+    int32_t         culprit;
+    uint64_t        arg;
+    struct tci_key  key;
+    struct tci_call call;
+    char            text[256]; /* terminated; checked for that on arrival */
+};
+
+/* What the transport asks and tells; implemented by the group (comm.c).  Called from poll and
+ * timers of the transport, on the loop; they do not call back into the transport, but post. */
+struct tci_transport_sink {
+    /* A message (or credit) of `peer` came whose receive is not posted, or with another call than
+     * the receive that it matches.  False: drop it, it belongs to an operation that has failed. */
+    bool (*admit)(struct tci_transport_sink *self, uint32_t peer, const struct tci_key *key,
+                  const struct tci_call *call);
+    void (*notice)(struct tci_transport_sink *self, uint32_t peer, const struct tci_notice *notice);
+    /* The link to peer is gone and will not come back; error says how.  Once a peer. */
+    void (*lost)(struct tci_transport_sink *self, uint32_t peer, const struct tci_error *error);
+};
+
+struct tci_caps {
+    size_t eager_max;     /* at or below: may be sent before the receive is posted */
+    double latency_us;    /* half a round trip of a small message */
+    double gbytes_per_s;  /* of one stream */
+};
+
+/* Counters for tests, benches and tc health. */
+struct tci_transport_stats {
+    uint64_t bytes_sent, bytes_received, messages_sent, messages_received;
+    uint64_t bytes_copied;  /* payload that was copied once more on its way to its place */
+    uint64_t eager_bytes;   /* held now for receives that are not posted */
+    uint64_t strays;        /* connections and frames that were dropped */
+    uint32_t links_open;
+};
+
+struct tci_transport;
+struct tci_transport_ops {
+    const char *name; /* "tcp", "sim" */
+    /* Neither fails here: every posted transfer completes exactly once on the cq. */
+    void (*post_send)(struct tci_transport *self, struct tci_xfer *xfer);
+    void (*post_recv)(struct tci_transport *self, struct tci_xfer *xfer);
+    /* Every live transfer of (group, space, tag), towards all peers, completes soon: those not
+     * begun at once with TC_ERR_CANCELLED, one in the middle without touching its memory any
+     * more.  Early messages of it up to `use` are dropped. */
+    void (*abort)(struct tci_transport *self, const struct tci_key *key);
+    /* Tell a peer; makes the link if need be; copied; fire and forget. */
+    void (*notify)(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice);
+    void (*caps)(const struct tci_transport *self, struct tci_caps *caps_out);
+    void (*stats)(const struct tci_transport *self, struct tci_transport_stats *stats_out);
+    /* No more `lost` for this peer: it said goodbye. */
+    void (*dismiss)(struct tci_transport *self, uint32_t peer);
+    /* Whether everything handed over for sending has left this process. */
+    bool (*is_flushed)(const struct tci_transport *self);
+    /* End: transfers still live complete with TC_ERR_CLOSED; frees the transport. */
+    void (*close)(struct tci_transport *self);
+};
+struct tci_transport {
+    const struct tci_transport_ops *ops;
+    struct tci_cq                  *cq;   /* borrowed: of the group */
+    struct tci_transport_sink      *sink; /* borrowed: of the group */
+};
+
+#endif
