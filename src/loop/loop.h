@@ -1,0 +1,48 @@
+/* loop.h - the event loop: tasks, sources, timers and descriptors, in one turn after another. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_LOOP_H
+#define TCI_LOOP_H
+
+#include "core/error.h"
+#include "core/exec.h"
+#include "tcdist/context.h"
+
+struct tci_loop; /* begins with a struct tci_exec */
+
+/* A loop for resolved settings (loop_mode, reactor, spin_us); starts its thread with
+ * TC_LOOP_THREAD.  NULL on failure, with the cause in error. */
+struct tci_loop *tci_loop_new(const tc_config *config, struct tci_error *error);
+/* Stop and join the thread, run nothing more, free.  Everything else is gone by now. */
+void tci_loop_free(struct tci_loop *loop);
+
+struct tci_exec *tci_loop_exec(struct tci_loop *loop);
+struct tci_loop *tci_loop_of(struct tci_exec *exec);
+
+/* Run fn(arg) on the loop and wait until it has returned; turns the loop where that is the
+ * caller's business.  Not from inside the loop. */
+void tci_loop_call(struct tci_loop *loop, void (*fn)(void *arg), void *arg);
+
+/* One turn for tc_poll and tc_dispatch; see there. */
+tc_status_t tci_loop_turn(struct tci_loop *loop, int timeout_ms);
+int         tci_loop_fd(struct tci_loop *loop);
+int         tci_loop_timeout_ms(struct tci_loop *loop);
+
+/* Whether waits spin, and how many ranks of this host share its cores: known once a group stands. */
+void tci_loop_set_local_ranks(struct tci_loop *loop, unsigned ranks);
+
+/* A descriptor that is watched, level-triggered.  Embedded in its user's object.  Loop thread. */
+struct tci_watch {
+    int      fd;
+    uint32_t interest; /* TC_READABLE | TC_WRITABLE, or 0 */
+    void (*fn)(struct tci_watch *self, uint32_t ready);
+    /* the loop's own */
+    struct tci_watch *prev, *next;
+    void             *handle;
+    struct tci_loop  *loop;
+};
+/* -1 with errno when the reactor refuses. */
+int  tci_watch_add(struct tci_loop *loop, struct tci_watch *watch, int fd, uint32_t interest);
+int  tci_watch_change(struct tci_watch *watch, uint32_t interest);
+void tci_watch_del(struct tci_watch *watch); /* harmless when not added; fd stays open */
+
+#endif

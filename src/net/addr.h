@@ -1,0 +1,37 @@
+/* addr.h - addresses of the network: parsed, printed, compared, put on the wire. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_ADDR_H
+#define TCI_ADDR_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "core/error.h"
+
+struct tci_addr {
+    socklen_t               len; /* 0: none */
+    struct sockaddr_storage sa;
+};
+
+/* A rendezvous URL, cut in its parts: "tcp://host:port", "gloo+tcp://…", "single://…". */
+enum tci_scheme { TCI_SCHEME_SINGLE, TCI_SCHEME_TCP };
+struct tci_url {
+    enum tci_scheme scheme;
+    char            host[256]; /* name, IPv4 or IPv6 without brackets, "%scope" kept */
+    uint16_t        port;
+};
+tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_error *error);
+
+enum { TCI_ADDR_TEXT = 96, TCI_ADDR_WIRE = 32 };
+
+/* "10.0.0.7:4100" or "[fe80::1%eth0]:4100" into text (TCI_ADDR_TEXT bytes); gives text. */
+const char *tci_addr_print(const struct tci_addr *addr, char *text);
+bool        tci_addr_is_equal(const struct tci_addr *a, const struct tci_addr *b);
+/* Whether a connection to it cannot leave this host (loopback). */
+bool tci_addr_is_loopback(const struct tci_addr *addr);
+
+/* Fixed TCI_ADDR_WIRE bytes: family, port, address, scope; decode refuses what encode never made. */
+void        tci_addr_encode(const struct tci_addr *addr, uint8_t *wire);
+tc_status_t tci_addr_decode(const uint8_t *wire, struct tci_addr *addr_out);
+
+#endif

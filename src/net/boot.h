@@ -1,0 +1,50 @@
+/* boot.h - the meeting point: everyone comes to rank 0 and learns everyone's address. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_BOOT_H
+#define TCI_BOOT_H
+
+#include "loop/loop.h"
+#include "net/addr.h"
+
+enum { TCI_GROUP_ID = 16 };
+
+/* Settings that all ranks must share: rank 0's count. */
+struct tci_agreed {
+    uint64_t segment_bytes, eager_bytes;
+    uint8_t  numerics; /* tc_numerics_t, resolved */
+    char     algorithm[23]; /* "" : choose */
+};
+
+struct tci_boot_config {
+    int              rank, size;   /* size >= 2 */
+    const char      *url;          /* copied */
+    int              listen_fd;    /* rank 0: taken over; -1: make one */
+    uint64_t         deadline_ns;  /* TCI_NEVER: none */
+    struct tci_agreed mine;
+};
+
+/* What everyone knows when the group stands.  Arrays of `size`, owned by the receiver. */
+struct tci_boot_result {
+    int               rank, size;
+    int              *fds;       /* rank 0: its connection to each other rank; others: only [0];
+                                  * -1 elsewhere.  They go on as links of the transport. */
+    struct tci_addr  *addrs;     /* where each rank listens */
+    uint64_t         *hosts;     /* equal numbers: same host (boot id and network namespace) */
+    int               listener;  /* this rank's listening socket, for later links */
+    uint8_t           group_id[TCI_GROUP_ID]; /* made by rank 0; connections without it are strays */
+    struct tci_agreed agreed;
+    unsigned          local_ranks; /* on this host, this one included */
+};
+void tci_boot_result_fini(struct tci_boot_result *result); /* closes what is still there */
+
+struct tci_boot;
+/* Begin; done(arg, …) is called once, on the loop, never from within this call: TC_OK and a
+ * result that is the callee's from then on, or the cause.  NULL without memory.  Loop thread. */
+typedef void (*tci_boot_fn)(void *arg, tc_status_t status, const struct tci_error *error,
+                            struct tci_boot_result *result);
+struct tci_boot *tci_boot_start(struct tci_loop *loop, const struct tci_boot_config *config,
+                                tci_boot_fn done, void *arg);
+/* Give up before done was called; it will not be.  Loop thread. */
+void tci_boot_cancel(struct tci_boot *boot);
+
+#endif

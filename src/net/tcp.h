@@ -1,0 +1,15 @@
+/* tcp.h - transport over TCP: links between all pairs, made when first needed. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_TCP_H
+#define TCI_TCP_H
+
+#include "core/transport.h"
+#include "net/boot.h"
+
+/* A transport over the sockets of a boot result, which it takes over (result is left empty).
+ * Its cq and sink are to be set before anything is posted, and before the loop turns again.
+ * NULL without memory, with the cause in error.  Loop thread. */
+struct tci_transport *tci_tcp_open(struct tci_loop *loop, tc_context *context,
+                                   struct tci_boot_result *result, struct tci_error *error);
+
+#endif
