@@ -13,7 +13,9 @@ struct tci_inbox {
 };
 
 void tci_inbox_init(struct tci_inbox *inbox);
-/* Add a task; true when the inbox was empty before.  Any thread, wait-free. */
+/* Add a task; true when the inbox was empty before.  Any thread, lock-free.  In the total order of
+ * seq_cst operations, as is tci_inbox_is_empty: whoever pushes and then sees that the loop is not
+ * asleep is seen by a loop that said so and then looked into the inbox. */
 bool tci_inbox_push(struct tci_inbox *inbox, struct tci_task *task);
 /* All tasks, oldest first, linked by next; NULL when there are none.  Loop thread. */
 struct tci_task *tci_inbox_take(struct tci_inbox *inbox);

@@ -1,0 +1,119 @@
+/* error.c - names of statuses, and the records of what went wrong. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local struct tci_error last_error; /* of this thread; TC_OK: none */
+
+const char *tc_status_string(tc_status_t status)
+{
+    static const struct {
+        tc_status_t status;
+        const char *name;
+    } names[] = {
+        {TC_PENDING, "pending"},
+        {TC_OK, "ok"},
+        {TC_ERR_NOT_INITIALIZED, "not_initialized"},
+        {TC_ERR_ALREADY_INITIALIZED, "already_initialized"},
+        {TC_ERR_NO_DEVICE, "no_device"},
+        {TC_ERR_UNSUPPORTED_FAMILY, "unsupported_family"},
+        {TC_ERR_UNSUPPORTED_DTYPE, "unsupported_dtype"},
+        {TC_ERR_INVALID_SHAPE, "invalid_shape"},
+        {TC_ERR_INVALID_ARG, "invalid_arg"},
+        {TC_ERR_ALLOC, "alloc"},
+        {TC_ERR_KERNEL_NOT_FOUND, "kernel_not_found"},
+        {TC_ERR_PIPELINE, "pipeline"},
+        {TC_ERR_DISPATCH, "dispatch"},
+        {TC_ERR_TIMEOUT, "timeout"},
+        {TC_ERR_PEER_LOST, "peer_lost"},
+        {TC_ERR_MISMATCH, "mismatch"},
+        {TC_ERR_BUSY, "busy"},
+        {TC_ERR_CANCELLED, "cancelled"},
+        {TC_ERR_CLOSED, "closed"},
+        {TC_ERR_AUTH, "auth"},
+        {TC_ERR_ABI_MISMATCH, "abi_mismatch"},
+        {TC_ERR_RENDEZVOUS, "rendezvous"},
+        {TC_ERR_TRANSPORT, "transport"},
+        {TC_ERR_UNSUPPORTED, "unsupported"},
+        {TC_ERR_INTERNAL, "internal"},
+    };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (names[i].status == status)
+            return names[i].name;
+    }
+    return "unknown status";
+}
+
+const tc_error *tc_last_error(void)
+{
+    return last_error.pub.status == TC_OK ? NULL : &last_error.pub;
+}
+
+__attribute__((format(printf, 6, 0))) static void set(struct tci_error *error, tc_status_t status,
+                                                      int rank, uint64_t tag, const char *operation,
+                                                      const char *fmt, va_list args)
+{
+    error->pub = (tc_error){
+        .status = status, .rank = rank, .tag = tag, .operation = operation, .message = error->text};
+    if (vsnprintf(error->text, sizeof(error->text), fmt, args) < 0)
+        error->text[0] = '\0';
+}
+
+void tci_error_set(struct tci_error *error, tc_status_t status, int rank, uint64_t tag,
+                   const char *operation, const char *fmt, ...)
+{
+    va_list args;
+
+    if (error->pub.status != TC_OK)
+        return;
+    va_start(args, fmt);
+    set(error, status, rank, tag, operation, fmt, args);
+    va_end(args);
+}
+
+tc_status_t tci_error_system(struct tci_error *error, tc_status_t status, const char *doing)
+{
+    int number = errno;
+
+    tci_error_set(error, status, -1, 0, NULL, "%s: %s", doing, strerror(number));
+    errno = number;
+    return status;
+}
+
+static void copy(struct tci_error *to, const struct tci_error *from)
+{
+    if (to == from)
+        return;
+    to->pub = from->pub;
+    memcpy(to->text, from->text, sizeof(to->text));
+    to->pub.message = to->text;
+}
+
+void tci_error_copy(struct tci_error *to, const struct tci_error *from)
+{
+    if (to->pub.status == TC_OK && from->pub.status != TC_OK)
+        copy(to, from);
+}
+
+tc_status_t tci_error_publish(const struct tci_error *error)
+{
+    if (error->pub.status != TC_OK)
+        copy(&last_error, error);
+    return error->pub.status;
+}
+
+tc_status_t tci_fail(tc_status_t status, const char *operation, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    set(&last_error, status, -1, 0, operation, fmt, args);
+    va_end(args);
+    return status;
+}
