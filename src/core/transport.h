@@ -15,8 +15,21 @@
 
 struct tci_fold;
 
-/* Whose numbers a tag is.  Each space has its own. */
-enum tci_space { TCI_SPACE_TAGGED, TCI_SPACE_ORDERED, TCI_SPACE_P2P, TCI_SPACE_P2P_ORDERED };
+/* Whose numbers a tag is.  Each space has its own; the tag of a send and its receive belongs to
+ * the ordered pair of ranks, so that up (from the lower rank to the higher, or to itself) and down
+ * are two. */
+enum tci_space {
+    TCI_SPACE_TAGGED,
+    TCI_SPACE_ORDERED,
+    TCI_SPACE_INTERNAL, /* the group's own collectives */
+    TCI_SPACE_P2P_UP,
+    TCI_SPACE_P2P_DOWN,
+    TCI_SPACE_P2P_ORDERED_UP,
+    TCI_SPACE_P2P_ORDERED_DOWN,
+    TCI_SPACE_COUNT
+};
+
+enum { TCI_ALL_PEERS = -1 };
 
 /* The call as every rank must have made it; compared field by field, shown on a mismatch. */
 struct tci_call {
@@ -84,7 +97,7 @@ enum tci_notice_kind {
     TCI_NOTICE_ASK,    /* what do you know of `key`?  arg: number of the question */
     TCI_NOTICE_ANSWER, /* status: PENDING entered, OK finished, NOT_INITIALIZED not entered;
                         * text: what was entered last and when */
-    TCI_NOTICE_BYE     /* sender has finalized and closes: its end of stream is no loss */
+    TCI_NOTICE_KINDS
 };
 struct tci_notice {
     uint8_t         kind;
@@ -106,6 +119,8 @@ struct tci_transport_sink {
     void (*notice)(struct tci_transport_sink *self, uint32_t peer, const struct tci_notice *notice);
     /* The link to peer is gone and will not come back; error says how.  Once a peer. */
     void (*lost)(struct tci_transport_sink *self, uint32_t peer, const struct tci_error *error);
+    /* After leave(): everything is sent, and every linked peer has said goodbye too, or is gone. */
+    void (*left)(struct tci_transport_sink *self);
 };
 
 struct tci_caps {
@@ -129,18 +144,17 @@ struct tci_transport_ops {
     /* Neither fails here: every posted transfer completes exactly once on the cq. */
     void (*post_send)(struct tci_transport *self, struct tci_xfer *xfer);
     void (*post_recv)(struct tci_transport *self, struct tci_xfer *xfer);
-    /* Every live transfer of (group, space, tag), towards all peers, completes soon: those not
-     * begun at once with TC_ERR_CANCELLED, one in the middle without touching its memory any
-     * more.  Early messages of it up to `use` are dropped. */
-    void (*abort)(struct tci_transport *self, const struct tci_key *key);
+    /* Every live transfer of (group, space, tag) with a peer, or with TCI_ALL_PEERS, completes now
+     * with TC_ERR_CANCELLED; one in the middle without touching its memory any more.  Early
+     * messages of it up to `use` are dropped. */
+    void (*abort)(struct tci_transport *self, const struct tci_key *key, int peer);
     /* Tell a peer; makes the link if need be; copied; fire and forget. */
     void (*notify)(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice);
     void (*caps)(const struct tci_transport *self, struct tci_caps *caps_out);
     void (*stats)(const struct tci_transport *self, struct tci_transport_stats *stats_out);
-    /* No more `lost` for this peer: it said goodbye. */
-    void (*dismiss)(struct tci_transport *self, uint32_t peer);
-    /* Whether everything handed over for sending has left this process. */
-    bool (*is_flushed)(const struct tci_transport *self);
+    /* Say goodbye on every link, behind all that was posted; sink->left follows.  The end of a
+     * stream whose peer has said goodbye is no loss. */
+    void (*leave)(struct tci_transport *self);
     /* End: transfers still live complete with TC_ERR_CLOSED; frees the transport. */
     void (*close)(struct tci_transport *self);
 };
