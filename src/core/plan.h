@@ -26,7 +26,11 @@ enum tci_step_kind {
 enum tci_buf { TCI_BUF_SRC, TCI_BUF_DST, TCI_BUF_TMP };
 
 /* One block of a buffer.  How blocks lie in SRC and DST is the collective's business (see
- * tci_layout); TMP has equal slots, each as large as the largest block. */
+ * tci_layout); TMP has equal slots, each as large as the largest block.
+ *
+ * A slot of TMP has no length of its own: a step is as long as its slice in SRC or DST.  SEND
+ * from TMP and RECV into TMP therefore name in their other slice a block that is as long as the
+ * message, and do not touch it. */
 struct tci_slice {
     uint8_t  buf;
     uint32_t block;
