@@ -1,0 +1,189 @@
+/* match.c - hash tables of posted transfers and of what came before them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/match.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/assert.h"
+#include "core/base.h"
+
+static_assert((TCI_MATCH_BUCKETS & (TCI_MATCH_BUCKETS - 1)) == 0, "a power of two");
+static_assert(sizeof(struct tci_call) == 16, "calls are compared as bytes: no padding");
+
+void tci_match_init(struct tci_match *match)
+{
+    memset(match, 0, sizeof(*match));
+    for (size_t i = 0; i < TCI_MATCH_BUCKETS; i++) {
+        tci_list_init(&match->early[i]);
+        tci_list_init(&match->credits[i]);
+    }
+}
+
+bool tci_key_is_same_tag(const struct tci_key *a, const struct tci_key *b)
+{
+    return a->tag == b->tag && a->group == b->group && a->space == b->space;
+}
+
+bool tci_key_is_equal(const struct tci_key *a, const struct tci_key *b)
+{
+    return a->step == b->step && a->lane == b->lane && tci_key_is_same_tag(a, b);
+}
+
+bool tci_call_is_equal(const struct tci_call *a, const struct tci_call *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+static size_t bucket_of(uint32_t peer, const struct tci_key *key)
+{
+    uint64_t hash = key->tag * UINT64_C(0x9e3779b97f4a7c15);
+
+    hash ^= ((uint64_t)key->lane << 32 | key->step) * UINT64_C(0xc2b2ae3d27d4eb4f);
+    hash ^= ((uint64_t)peer << 32 | key->group << 2 | key->space) * UINT64_C(0x165667b19e3779f9);
+    hash ^= hash >> 32;
+    hash *= UINT64_C(0x9e3779b97f4a7c15);
+    return (size_t)(hash >> 40) & (TCI_MATCH_BUCKETS - 1);
+}
+
+void tci_xfers_add(struct tci_xfers *xfers, struct tci_xfer *xfer)
+{
+    xfer->room_prev = xfers->tail;
+    xfer->room_next = NULL;
+    if (xfers->tail != NULL)
+        xfers->tail->room_next = xfer;
+    else
+        xfers->head = xfer;
+    xfers->tail = xfer;
+}
+
+void tci_xfers_del(struct tci_xfers *xfers, struct tci_xfer *xfer)
+{
+    TC_ASSERT(xfer->room_prev != NULL || xfers->head == xfer);
+
+    if (xfer->room_prev != NULL)
+        xfer->room_prev->room_next = xfer->room_next;
+    else
+        xfers->head = xfer->room_next;
+    if (xfer->room_next != NULL)
+        xfer->room_next->room_prev = xfer->room_prev;
+    else
+        xfers->tail = xfer->room_prev;
+    xfer->room_prev = xfer->room_next = NULL;
+}
+
+void tci_match_add(struct tci_match *match, struct tci_xfer *xfer)
+{
+    size_t at = bucket_of(xfer->peer, &xfer->key);
+
+    tci_xfers_add(xfer->is_send ? &match->sends[at] : &match->recvs[at], xfer);
+    match->sends_count += xfer->is_send;
+}
+
+void tci_match_del(struct tci_match *match, struct tci_xfer *xfer)
+{
+    size_t at = bucket_of(xfer->peer, &xfer->key);
+
+    tci_xfers_del(xfer->is_send ? &match->sends[at] : &match->recvs[at], xfer);
+    match->sends_count -= xfer->is_send;
+}
+
+struct tci_xfer *tci_match_recv(const struct tci_match *match, uint32_t peer,
+                                const struct tci_key *key, uint64_t mask, uint64_t flags)
+{
+    struct tci_xfer *xfer = match->recvs[bucket_of(peer, key)].head;
+
+    for (; xfer != NULL; xfer = xfer->room_next)
+        if (xfer->peer == peer && (xfer->room[TCI_ROOM_FLAGS] & mask) == flags &&
+            tci_key_is_equal(&xfer->key, key))
+            return xfer;
+    return NULL;
+}
+
+struct tci_xfer *tci_match_send(const struct tci_match *match, uint32_t peer,
+                                const struct tci_key *key)
+{
+    struct tci_xfer *xfer;
+
+    if (match->sends_count == 0)
+        return NULL;
+    for (xfer = match->sends[bucket_of(peer, key)].head; xfer != NULL; xfer = xfer->room_next)
+        if (xfer->peer == peer && tci_key_is_equal(&xfer->key, key))
+            return xfer;
+    return NULL;
+}
+
+void tci_match_add_early(struct tci_match *match, struct tci_early *early)
+{
+    size_t at = bucket_of(early->peer, &early->key);
+    bool is_credit = early->kind == TCI_EARLY_CREDIT;
+
+    tci_list_add(is_credit ? &match->credits[at] : &match->early[at], &early->link);
+    if (is_credit)
+        match->credits_count++;
+    else
+        match->early_count++;
+}
+
+void tci_match_del_early(struct tci_match *match, struct tci_early *early)
+{
+    tci_list_del(&early->link);
+    if (early->kind == TCI_EARLY_CREDIT)
+        match->credits_count--;
+    else
+        match->early_count--;
+}
+
+struct tci_early *tci_match_early(const struct tci_match *match, uint32_t peer,
+                                  const struct tci_key *key, bool is_credit)
+{
+    const struct tci_list *head, *at;
+
+    if ((is_credit ? match->credits_count : match->early_count) == 0)
+        return NULL;
+    head = is_credit ? &match->credits[bucket_of(peer, key)] : &match->early[bucket_of(peer, key)];
+    for (at = head->next; at != head; at = at->next) {
+        struct tci_early *early = tci_container_of(at, struct tci_early, link);
+
+        if (early->peer == peer && tci_key_is_equal(&early->key, key))
+            return early;
+    }
+    return NULL;
+}
+
+void tci_match_each_xfer(struct tci_match *match, void (*fn)(void *arg, struct tci_xfer *xfer),
+                         void *arg)
+{
+    struct tci_xfer *xfer, *next;
+
+    for (size_t i = 0; i < TCI_MATCH_BUCKETS; i++) {
+        for (xfer = match->recvs[i].head; xfer != NULL; xfer = next) {
+            next = xfer->room_next;
+            fn(arg, xfer);
+        }
+        for (xfer = match->sends[i].head; xfer != NULL; xfer = next) {
+            next = xfer->room_next;
+            fn(arg, xfer);
+        }
+    }
+}
+
+static void each_early(struct tci_list *head, void (*fn)(void *arg, struct tci_early *early),
+                       void *arg)
+{
+    struct tci_list *at, *next;
+
+    for (at = head->next; at != head; at = next) {
+        next = at->next;
+        fn(arg, tci_container_of(at, struct tci_early, link));
+    }
+}
+
+void tci_match_each_early(struct tci_match *match, void (*fn)(void *arg, struct tci_early *early),
+                          void *arg)
+{
+    for (size_t i = 0; i < TCI_MATCH_BUCKETS; i++) {
+        each_early(&match->early[i], fn, arg);
+        each_early(&match->credits[i], fn, arg);
+    }
+}

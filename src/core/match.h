@@ -1,0 +1,76 @@
+/* match.h - finds the receive of a message, and the send of a credit, by key. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_MATCH_H
+#define TCI_MATCH_H
+
+#include "core/list.h"
+#include "core/transport.h"
+
+/* What a transport writes into xfer.room. */
+enum { TCI_ROOM_FLAGS, TCI_ROOM_DONE, TCI_ROOM_CARRY /* two words */ };
+enum {
+    TCI_XFER_BEGUN = 1,   /* a receive: its first piece has come */
+    TCI_XFER_GRANTED = 2, /* a receive: its credit has been sent */
+    TCI_XFER_SEEN = 4     /* a send: was waiting when the probe timer looked last */
+};
+
+/* Transfers in the order in which they were added, linked through their room. */
+struct tci_xfers {
+    struct tci_xfer *head, *tail;
+};
+void tci_xfers_add(struct tci_xfers *xfers, struct tci_xfer *xfer);
+void tci_xfers_del(struct tci_xfers *xfers, struct tci_xfer *xfer);
+
+/* Something that came before its transfer was posted. */
+enum tci_early_kind { TCI_EARLY_DATA, TCI_EARLY_WANT, TCI_EARLY_CREDIT };
+enum { TCI_EARLY_ROOM = 384 };
+struct tci_early {
+    struct tci_list link;
+    struct tci_key  key;
+    struct tci_call call;
+    uint32_t        peer;
+    uint8_t         kind;
+    uint64_t        total, filled; /* of the payload; equal once it is all here */
+    uint8_t        *payload;       /* in `room`, or owned */
+    uint8_t         room[TCI_EARLY_ROOM];
+};
+
+/* Everything of one transport that waits for its other half.  Equal keys of one peer are found
+ * in the order in which they were added.  Adding allocates nothing. */
+enum { TCI_MATCH_BUCKETS = 1024 };
+struct tci_match {
+    struct tci_xfers recvs[TCI_MATCH_BUCKETS]; /* posted, from post to completion */
+    struct tci_xfers sends[TCI_MATCH_BUCKETS]; /* waiting for credit */
+    struct tci_list  early[TCI_MATCH_BUCKETS]; /* messages and wants without their receive */
+    struct tci_list  credits[TCI_MATCH_BUCKETS]; /* without their send */
+    size_t           sends_count, early_count, credits_count;
+};
+
+void tci_match_init(struct tci_match *match);
+
+bool tci_key_is_equal(const struct tci_key *a, const struct tci_key *b);
+/* Whether both are of one operation's tag: group, space, tag. */
+bool tci_key_is_same_tag(const struct tci_key *a, const struct tci_key *b);
+bool tci_call_is_equal(const struct tci_call *a, const struct tci_call *b);
+
+void tci_match_add(struct tci_match *match, struct tci_xfer *xfer);
+void tci_match_del(struct tci_match *match, struct tci_xfer *xfer);
+/* The first receive whose flags, within mask, are `flags`; NULL: none. */
+struct tci_xfer *tci_match_recv(const struct tci_match *match, uint32_t peer,
+                                const struct tci_key *key, uint64_t mask, uint64_t flags);
+struct tci_xfer *tci_match_send(const struct tci_match *match, uint32_t peer,
+                                const struct tci_key *key);
+
+void tci_match_add_early(struct tci_match *match, struct tci_early *early);
+void tci_match_del_early(struct tci_match *match, struct tci_early *early);
+/* The first message or want (or, with is_credit, credit) of a key; NULL: none. */
+struct tci_early *tci_match_early(const struct tci_match *match, uint32_t peer,
+                                  const struct tci_key *key, bool is_credit);
+
+/* All of something, for the rare walk over everything: fn may take out what it is given. */
+void tci_match_each_xfer(struct tci_match *match, void (*fn)(void *arg, struct tci_xfer *xfer),
+                         void *arg);
+void tci_match_each_early(struct tci_match *match, void (*fn)(void *arg, struct tci_early *early),
+                          void *arg);
+
+#endif

@@ -1,0 +1,62 @@
+/* frame.h - frames of the TCP transport: the 80 bytes before every payload. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_FRAME_H
+#define TCI_FRAME_H
+
+#include "core/transport.h"
+
+/* Pure functions between structs and bytes; docs/wire.md has the table.  Encoding asserts,
+ * decoding checks: what comes from the network is hostile until it has been decoded. */
+
+enum tci_frame_kind {
+    TCI_FRAME_DATA = 1, /* a piece of a message */
+    TCI_FRAME_CREDIT,   /* the receive for key is posted: send it */
+    TCI_FRAME_WANT,     /* a small message waits because the eager window is used up */
+    TCI_FRAME_PROBE,    /* a message has waited long for its credit: compare the calls */
+    TCI_FRAME_ACK,      /* nothing but its ack field */
+    TCI_FRAME_NOTICE,   /* struct tci_notice */
+    TCI_FRAME_BYE,      /* the last frame of a peer that leaves: its end of stream is no loss */
+    TCI_FRAME_HELLO,    /* first frame of a new connection */
+    TCI_FRAME_WELCOME,  /* its answer: the link stands */
+    TCI_FRAME_REFUSE,   /* or: it does not, the other side's own connection is used */
+    TCI_FRAME_END       /* one past the last */
+};
+
+enum {
+    TCI_HEAD_BYTES = 80,      /* bytes of a header */
+    TCI_NOTICE_BYTES = 280,   /* payload of a notice */
+    TCI_HELLO_BYTES = 32,     /* payload of HELLO and WELCOME */
+    TCI_FRAME_VERSION = 1,
+    TCI_FRAME_LEN_MAX = 1 << 26 /* payload of one frame: 64 MiB, many times what is sent */
+};
+
+struct tci_frame {
+    uint8_t         kind;
+    struct tci_key  key;
+    struct tci_call call;
+    uint64_t        offset; /* of this piece in its message */
+    uint64_t        length; /* of this frame's payload */
+    uint64_t        total;  /* of the message */
+    uint32_t        seq;    /* counts the frames of a link and direction, from 0 */
+    uint64_t        ack;    /* eager bytes that the sender of this frame has consumed so far */
+};
+
+void tci_frame_encode(const struct tci_frame *frame, uint8_t *wire);
+/* NULL, or what is wrong with it: a static text that continues "the peer sent ". */
+const char *tci_frame_decode(const uint8_t *wire, struct tci_frame *frame_out);
+
+/* A notice's key and call travel in the header. */
+void        tci_notice_encode(const struct tci_notice *notice, struct tci_frame *frame_out,
+                              uint8_t *payload);
+const char *tci_notice_decode(const struct tci_frame *frame, const uint8_t *payload,
+                              struct tci_notice *notice_out);
+
+/* Who calls whom.  WELCOME repeats what it answers. */
+struct tci_hello {
+    uint8_t  group_id[16];
+    uint32_t from, to;
+};
+void        tci_hello_encode(const struct tci_hello *hello, uint8_t *payload);
+const char *tci_hello_decode(const uint8_t *payload, struct tci_hello *hello_out);
+
+#endif
