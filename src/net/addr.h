@@ -4,6 +4,7 @@
 #define TCI_ADDR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 #include "core/error.h"
@@ -22,6 +23,12 @@ struct tci_url {
 };
 tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_error *error);
 
+/* A literal address, "10.0.0.7", "::1" or "fe80::1%eth0"; false for anything else, as a name. */
+bool tci_addr_from_text(const char *host, uint16_t port, struct tci_addr *addr_out);
+/* What the kernel gave; an IPv4 address in IPv6 clothes (::ffff:10.0.0.7) becomes IPv4, another
+ * family none. */
+void tci_addr_from_system(const struct sockaddr *sa, socklen_t len, struct tci_addr *addr_out);
+
 enum { TCI_ADDR_TEXT = 96, TCI_ADDR_WIRE = 32 };
 
 /* "10.0.0.7:4100" or "[fe80::1%eth0]:4100" into text (TCI_ADDR_TEXT bytes); gives text. */
@@ -29,6 +36,14 @@ const char *tci_addr_print(const struct tci_addr *addr, char *text);
 bool        tci_addr_is_equal(const struct tci_addr *a, const struct tci_addr *b);
 /* Whether a connection to it cannot leave this host (loopback). */
 bool tci_addr_is_loopback(const struct tci_addr *addr);
+/* Whether two ends of a connection are certainly on one host: the same address, or loopback. */
+bool tci_addr_is_same_host(const struct tci_addr *a, const struct tci_addr *b);
+
+uint16_t tci_addr_port(const struct tci_addr *addr); /* 0: none */
+void     tci_addr_set_port(struct tci_addr *addr, uint16_t port);
+/* A scope is an index of an interface, and means nothing on another host: an address that came
+ * with one takes that of this host's end of the connection it came by. */
+void tci_addr_adopt_scope(struct tci_addr *addr, const struct tci_addr *seen_from);
 
 /* Fixed TCI_ADDR_WIRE bytes: family, port, address, scope; decode refuses what encode never made. */
 void        tci_addr_encode(const struct tci_addr *addr, uint8_t *wire);

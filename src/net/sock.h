@@ -8,11 +8,13 @@
 /* A listening TCP socket on exactly this address (port 0: any); its real address in *bound_out. */
 tc_status_t tci_sock_listen(const struct tci_addr *addr, int *fd_out, struct tci_addr *bound_out,
                             struct tci_error *error);
+/* Take over a listening TCP socket that someone else made: checked, made non-blocking. */
+tc_status_t tci_sock_adopt_listener(int fd, struct tci_addr *bound_out, struct tci_error *error);
 /* Begin to connect; *is_up_out says whether it stands already.  Else it is writable when decided,
  * ask tci_sock_connect_result. */
 tc_status_t tci_sock_connect(const struct tci_addr *to, int *fd_out, bool *is_up_out,
                              struct tci_error *error);
-/* 0: the connection stands; else the errno it failed with. */
+/* 0: the connection stands; else the errno it failed with.  One with itself counts as refused. */
 int tci_sock_connect_result(int fd);
 /* Accept one; -1 with errno (EAGAIN: none waits). */
 int tci_sock_accept(int listener, struct tci_addr *from_out);

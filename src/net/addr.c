@@ -1,0 +1,365 @@
+/* addr.c - addresses of the network: parsed, printed, compared, put on the wire. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/addr.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/assert.h"
+#include "core/base.h"
+
+enum { PORT_MAX = 65535, PORT_DIGITS_MAX = 5 };
+
+/* Characters of a host name, of an IPv4 address, and of an interface name in a scope. */
+#define DIGITS "0123456789"
+#define NAME   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS "-._"
+
+/* ---- URLs ------------------------------------------------------------------------------------- */
+
+/* All refusals of an URL: "rendezvous URL "tcp://": there is no host; ...". */
+#define REFUSE(error, text, ...)                                                                   \
+    (tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",                                  \
+                   "rendezvous URL \"%.80s\": " __VA_ARGS__),                                      \
+     TC_ERR_INVALID_ARG)
+
+static tc_status_t parse_port(const char *text, const char *port, uint16_t *port_out,
+                              struct tci_error *error)
+{
+    size_t digits = strspn(port, DIGITS);
+    unsigned long value;
+
+    if (*port == '\0')
+        return REFUSE(error, text, "there is no port after the colon", text);
+    if (digits == 0)
+        return REFUSE(error, text, "the port \"%.20s\" is not a number", text, port);
+    if (port[digits] != '\0')
+        return REFUSE(error, text, "\"%.20s\" follows the port; nothing may", text, port + digits);
+    if (digits > PORT_DIGITS_MAX)
+        return REFUSE(error, text, "the port %.20s is beyond 65535", text, port);
+
+    value = strtoul(port, NULL, 10);
+    if (value == 0)
+        return REFUSE(error, text, "port 0 cannot be reached; choose one from 1 to 65535", text);
+    if (value > PORT_MAX)
+        return REFUSE(error, text, "the port %lu is beyond 65535", text, value);
+    *port_out = (uint16_t)value;
+    return TC_OK;
+}
+
+/* "[fe80::1%25eth0]:4100": RFC 6874 writes the percent sign of a scope as "%25"; both are read. */
+static tc_status_t parse_bracketed(const char *text, const char *rest, struct tci_url *url,
+                                   struct tci_error *error)
+{
+    const char *end = strchr(rest, ']');
+    const char *scope;
+    struct in6_addr bits;
+    char digits[INET6_ADDRSTRLEN];
+    size_t len;
+
+    if (end == NULL)
+        return REFUSE(error, text, "the bracket after the IPv6 address is missing", text);
+    scope = memchr(rest, '%', (size_t)(end - rest));
+    len = (size_t)((scope != NULL ? scope : end) - rest);
+    if (len == 0)
+        return REFUSE(error, text, "there is no address between the brackets", text);
+    if (len >= sizeof digits)
+        return REFUSE(error, text, "the brackets do not hold an IPv6 address", text);
+    memcpy(digits, rest, len);
+    digits[len] = '\0';
+    if (inet_pton(AF_INET6, digits, &bits) != 1)
+        return REFUSE(error, text, "\"%s\" is not an IPv6 address", text, digits);
+
+    url->host[0] = '\0';
+    if (scope != NULL) {
+        scope += strncmp(scope, "%25", 3) == 0 && scope + 3 < end ? 3 : 1;
+        if (scope == end)
+            return REFUSE(error, text, "there is no interface after the %% sign", text);
+        if (end - scope >= IF_NAMESIZE || strspn(scope, NAME) < (size_t)(end - scope))
+            return REFUSE(error, text, "\"%.*s\" is not the name of an interface", text,
+                          (int)tci_min((size_t)(end - scope), 40), scope);
+        (void)snprintf(url->host, sizeof url->host, "%s%%%.*s", digits, (int)(end - scope), scope);
+    } else {
+        (void)snprintf(url->host, sizeof url->host, "%s", digits);
+    }
+
+    if (end[1] != ':')
+        return REFUSE(error, text, "the port is missing: write [address]:port", text);
+    return parse_port(text, end + 2, &url->port, error);
+}
+
+static tc_status_t parse_host(const char *text, const char *rest, struct tci_url *url,
+                              struct tci_error *error)
+{
+    const char *colon = strchr(rest, ':');
+    size_t len = colon != NULL ? (size_t)(colon - rest) : strlen(rest);
+    struct in_addr bits;
+
+    if (colon != NULL && strchr(colon + 1, ':') != NULL)
+        return REFUSE(error, text, "an IPv6 address stands in brackets: tcp://[::1]:4100", text);
+    if (len == 0)
+        return REFUSE(error, text, "there is no host; write host:port", text);
+    if (strspn(rest, NAME) < len)
+        return REFUSE(error, text, "'%c' cannot be part of a host name", text,
+                      rest[strspn(rest, NAME)]);
+    if (len >= sizeof url->host)
+        return REFUSE(error, text, "the host is longer than 255 characters", text);
+    memcpy(url->host, rest, len);
+    url->host[len] = '\0';
+    if (strspn(url->host, DIGITS ".") == len && inet_pton(AF_INET, url->host, &bits) != 1)
+        return REFUSE(error, text, "\"%.40s\" is not an IPv4 address", text, url->host);
+    if (colon == NULL)
+        return REFUSE(error, text, "the port is missing; write host:port", text);
+    return parse_port(text, colon + 1, &url->port, error);
+}
+
+tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_error *error)
+{
+    static const struct {
+        const char *text;
+        enum tci_scheme scheme;
+    } schemes[] = {
+        {"tcp://", TCI_SCHEME_TCP},
+        {"gloo+tcp://", TCI_SCHEME_TCP},
+        {"single://", TCI_SCHEME_SINGLE},
+    };
+    struct tci_url url = {.scheme = TCI_SCHEME_SINGLE};
+    const char *rest = NULL;
+    tc_status_t status;
+
+    for (size_t k = 0; k < TCI_LEN(schemes); k++) {
+        size_t len = strlen(schemes[k].text);
+
+        if (strncmp(text, schemes[k].text, len) == 0) {
+            url.scheme = schemes[k].scheme;
+            rest = text + len;
+            break;
+        }
+    }
+    if (rest == NULL)
+        return REFUSE(error, text,
+                      "it begins with no known scheme; there are tcp://, gloo+tcp:// and single://",
+                      text);
+
+    if (url.scheme == TCI_SCHEME_TCP) {
+        status = *rest == '[' ? parse_bracketed(text, rest + 1, &url, error)
+                              : parse_host(text, rest, &url, error);
+        if (status != TC_OK)
+            return status;
+    }
+    *url_out = url;
+    return TC_OK;
+}
+
+/* ---- Addresses -------------------------------------------------------------------------------- */
+
+bool tci_addr_from_text(const char *host, uint16_t port, struct tci_addr *addr_out)
+{
+    struct tci_addr addr = {.len = 0};
+    struct sockaddr_in *v4 = (struct sockaddr_in *)&addr.sa;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&addr.sa;
+    const char *scope = strchr(host, '%');
+    char digits[INET6_ADDRSTRLEN];
+    size_t len = scope != NULL ? (size_t)(scope - host) : strlen(host);
+
+    if (len >= sizeof digits)
+        return false;
+    memcpy(digits, host, len);
+    digits[len] = '\0';
+
+    if (scope == NULL && inet_pton(AF_INET, digits, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(port);
+        addr.len = sizeof *v4;
+    } else if (inet_pton(AF_INET6, digits, &v6->sin6_addr) == 1) {
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons(port);
+        if (scope != NULL)
+            v6->sin6_scope_id = if_nametoindex(scope + 1);
+        if (scope != NULL && v6->sin6_scope_id == 0)
+            v6->sin6_scope_id = (uint32_t)strtoul(scope + 1, NULL, 10);
+        addr.len = scope == NULL || v6->sin6_scope_id != 0 ? sizeof *v6 : 0;
+    }
+    if (addr.len == 0)
+        return false;
+    tci_addr_from_system((const struct sockaddr *)&addr.sa, addr.len, addr_out);
+    return true;
+}
+
+void tci_addr_from_system(const struct sockaddr *sa, socklen_t len, struct tci_addr *addr_out)
+{
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)sa;
+    struct tci_addr addr = {.len = 0};
+
+    if (sa->sa_family == AF_INET6 && len >= sizeof *v6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+        struct sockaddr_in *v4 = (struct sockaddr_in *)&addr.sa;
+
+        v4->sin_family = AF_INET;
+        v4->sin_port = v6->sin6_port;
+        memcpy(&v4->sin_addr, &v6->sin6_addr.s6_addr[12], sizeof v4->sin_addr);
+        addr.len = sizeof *v4;
+    } else if ((sa->sa_family == AF_INET6 && len >= sizeof *v6) ||
+               (sa->sa_family == AF_INET && len >= sizeof(struct sockaddr_in))) {
+        addr.len = sa->sa_family == AF_INET6 ? sizeof *v6 : sizeof(struct sockaddr_in);
+        memcpy(&addr.sa, sa, addr.len);
+    }
+    *addr_out = addr;
+}
+
+const char *tci_addr_print(const struct tci_addr *addr, char *text)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&addr->sa;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&addr->sa;
+    char digits[INET6_ADDRSTRLEN];
+    char name[IF_NAMESIZE];
+
+    if (addr->len == 0) {
+        (void)snprintf(text, TCI_ADDR_TEXT, "(no address)");
+    } else if (addr->sa.ss_family == AF_INET) {
+        (void)inet_ntop(AF_INET, &v4->sin_addr, digits, sizeof digits);
+        (void)snprintf(text, TCI_ADDR_TEXT, "%s:%u", digits, (unsigned)ntohs(v4->sin_port));
+    } else {
+        (void)inet_ntop(AF_INET6, &v6->sin6_addr, digits, sizeof digits);
+        if (v6->sin6_scope_id == 0)
+            (void)snprintf(text, TCI_ADDR_TEXT, "[%s]:%u", digits, (unsigned)ntohs(v6->sin6_port));
+        else if (if_indextoname(v6->sin6_scope_id, name) != NULL)
+            (void)snprintf(text, TCI_ADDR_TEXT, "[%s%%%s]:%u", digits, name,
+                           (unsigned)ntohs(v6->sin6_port));
+        else
+            (void)snprintf(text, TCI_ADDR_TEXT, "[%s%%%u]:%u", digits, (unsigned)v6->sin6_scope_id,
+                           (unsigned)ntohs(v6->sin6_port));
+    }
+    return text;
+}
+
+/* Address and scope, without the port. */
+static bool has_same_host(const struct tci_addr *a, const struct tci_addr *b)
+{
+    const struct sockaddr_in6 *a6 = (const struct sockaddr_in6 *)&a->sa;
+    const struct sockaddr_in6 *b6 = (const struct sockaddr_in6 *)&b->sa;
+
+    if (a->len == 0 || b->len == 0 || a->sa.ss_family != b->sa.ss_family)
+        return false;
+    if (a->sa.ss_family == AF_INET)
+        return ((const struct sockaddr_in *)&a->sa)->sin_addr.s_addr ==
+               ((const struct sockaddr_in *)&b->sa)->sin_addr.s_addr;
+    return memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0 &&
+           a6->sin6_scope_id == b6->sin6_scope_id;
+}
+
+bool tci_addr_is_equal(const struct tci_addr *a, const struct tci_addr *b)
+{
+    if (a->len == 0 || b->len == 0)
+        return a->len == b->len;
+    return has_same_host(a, b) && tci_addr_port(a) == tci_addr_port(b);
+}
+
+bool tci_addr_is_same_host(const struct tci_addr *a, const struct tci_addr *b)
+{
+    return has_same_host(a, b) || (tci_addr_is_loopback(a) && tci_addr_is_loopback(b));
+}
+
+bool tci_addr_is_loopback(const struct tci_addr *addr)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&addr->sa;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&addr->sa;
+
+    if (addr->len == 0)
+        return false;
+    if (addr->sa.ss_family == AF_INET)
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+uint16_t tci_addr_port(const struct tci_addr *addr)
+{
+    if (addr->len == 0)
+        return 0;
+    if (addr->sa.ss_family == AF_INET)
+        return ntohs(((const struct sockaddr_in *)&addr->sa)->sin_port);
+    return ntohs(((const struct sockaddr_in6 *)&addr->sa)->sin6_port);
+}
+
+void tci_addr_set_port(struct tci_addr *addr, uint16_t port)
+{
+    TC_ASSERT(addr->len != 0);
+    if (addr->sa.ss_family == AF_INET)
+        ((struct sockaddr_in *)&addr->sa)->sin_port = htons(port);
+    else
+        ((struct sockaddr_in6 *)&addr->sa)->sin6_port = htons(port);
+}
+
+void tci_addr_adopt_scope(struct tci_addr *addr, const struct tci_addr *seen_from)
+{
+    struct sockaddr_in6 *to = (struct sockaddr_in6 *)&addr->sa;
+    const struct sockaddr_in6 *from = (const struct sockaddr_in6 *)&seen_from->sa;
+
+    if (addr->len == 0 || addr->sa.ss_family != AF_INET6 || to->sin6_scope_id == 0)
+        return;
+    to->sin6_scope_id =
+        seen_from->len != 0 && seen_from->sa.ss_family == AF_INET6 ? from->sin6_scope_id : 0;
+}
+
+/* ---- The wire ---------------------------------------------------------------------------------
+ *
+ *   0      1     2     4              20      24        32
+ *   | 4, 6 |  0  | port | address      | scope |    0    |     numbers in network order;
+ *   | or 0 |     |      | (IPv4: 4 B)  |       |         |     all zero: no address
+ */
+enum { WIRE_PORT = 2, WIRE_BITS = 4, WIRE_SCOPE = 20 };
+
+void tci_addr_encode(const struct tci_addr *addr, uint8_t *wire)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&addr->sa;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&addr->sa;
+    uint32_t scope;
+
+    memset(wire, 0, TCI_ADDR_WIRE);
+    if (addr->len == 0)
+        return;
+    if (addr->sa.ss_family == AF_INET) {
+        wire[0] = 4;
+        memcpy(wire + WIRE_PORT, &v4->sin_port, 2);
+        memcpy(wire + WIRE_BITS, &v4->sin_addr, 4);
+        return;
+    }
+    TC_ASSERT(addr->sa.ss_family == AF_INET6);
+    wire[0] = 6;
+    scope = htonl(v6->sin6_scope_id);
+    memcpy(wire + WIRE_PORT, &v6->sin6_port, 2);
+    memcpy(wire + WIRE_BITS, &v6->sin6_addr, 16);
+    memcpy(wire + WIRE_SCOPE, &scope, 4);
+}
+
+tc_status_t tci_addr_decode(const uint8_t *wire, struct tci_addr *addr_out)
+{
+    struct tci_addr addr = {.len = 0};
+    struct sockaddr_in *v4 = (struct sockaddr_in *)&addr.sa;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&addr.sa;
+    uint8_t again[TCI_ADDR_WIRE];
+    uint32_t scope;
+
+    if (wire[0] == 4) {
+        v4->sin_family = AF_INET;
+        memcpy(&v4->sin_port, wire + WIRE_PORT, 2);
+        memcpy(&v4->sin_addr, wire + WIRE_BITS, 4);
+        addr.len = sizeof *v4;
+    } else if (wire[0] == 6) {
+        v6->sin6_family = AF_INET6;
+        memcpy(&v6->sin6_port, wire + WIRE_PORT, 2);
+        memcpy(&v6->sin6_addr, wire + WIRE_BITS, 16);
+        memcpy(&scope, wire + WIRE_SCOPE, 4);
+        v6->sin6_scope_id = ntohl(scope);
+        addr.len = sizeof *v6;
+    }
+
+    /* Whatever encode would have written otherwise is not its work. */
+    tci_addr_encode(&addr, again);
+    if (memcmp(again, wire, TCI_ADDR_WIRE) != 0)
+        return TC_ERR_TRANSPORT;
+    *addr_out = addr;
+    return TC_OK;
+}

@@ -1,0 +1,209 @@
+/* sock.c - socket calls with their errors named; all sockets non-blocking and close-on-exec. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/sock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/assert.h"
+
+/* Ranks that start together connect together.  The kernel cuts this down to its somaxconn. */
+enum { BACKLOG = 16384 };
+
+/* A peer whose host has vanished is noticed after 5 + 4 * 2 = 13 s without traffic. */
+enum { KEEPALIVE_IDLE_S = 5, KEEPALIVE_INTERVAL_S = 2, KEEPALIVE_COUNT = 4 };
+
+static void set_option(int fd, int level, int name, int value)
+{
+    (void)setsockopt(fd, level, name, &value, sizeof value);
+}
+
+/* "listen on 10.0.0.7:4100: Address already in use"; closes fd, gives status. */
+static tc_status_t fail(struct tci_error *error, const char *doing, const struct tci_addr *addr,
+                        int fd)
+{
+    char where[TCI_ADDR_TEXT];
+    char text[TCI_ADDR_TEXT + 32];
+    int cause = errno;
+
+    if (fd >= 0)
+        close(fd);
+    (void)snprintf(text, sizeof text, "%s %s", doing, tci_addr_print(addr, where));
+    errno = cause;
+    (void)tci_error_system(error, TC_ERR_TRANSPORT, text);
+    errno = cause;
+    return TC_ERR_TRANSPORT;
+}
+
+static int open_socket(const struct tci_addr *addr)
+{
+    TC_ASSERT(addr->len != 0);
+    return socket(addr->sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+}
+
+tc_status_t tci_sock_listen(const struct tci_addr *addr, int *fd_out, struct tci_addr *bound_out,
+                            struct tci_error *error)
+{
+    int fd = open_socket(addr);
+
+    if (fd < 0)
+        return fail(error, "open a socket to listen on", addr, fd);
+    set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (addr->sa.ss_family == AF_INET6) /* else "::" would be all of IPv4 as well */
+        set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    if (bind(fd, (const struct sockaddr *)&addr->sa, addr->len) != 0 || listen(fd, BACKLOG) != 0)
+        return fail(error, "listen on", addr, fd);
+
+    tci_sock_local(fd, bound_out);
+    *fd_out = fd;
+    return TC_OK;
+}
+
+tc_status_t tci_sock_adopt_listener(int fd, struct tci_addr *bound_out, struct tci_error *error)
+{
+    int is_listening = 0;
+    socklen_t len = sizeof is_listening;
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags < 0 || getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len) != 0) {
+        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
+                      "descriptor %d is no socket that could be listened on: %s", fd,
+                      strerror(errno));
+        return TC_ERR_INVALID_ARG;
+    }
+    tci_sock_local(fd, bound_out);
+    if (is_listening == 0 || bound_out->len == 0) {
+        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
+                      "descriptor %d is no listening TCP socket", fd);
+        return TC_ERR_INVALID_ARG;
+    }
+    if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return tci_error_system(error, TC_ERR_TRANSPORT, "make a listening socket non-blocking");
+    return TC_OK;
+}
+
+/* A connection to a port of this host that nobody listens on can be given that very port as its
+ * own, and then stands, with itself. */
+static bool is_with_itself(int fd)
+{
+    struct tci_addr local, peer;
+
+    tci_sock_local(fd, &local);
+    tci_sock_peer(fd, &peer);
+    return local.len != 0 && tci_addr_is_equal(&local, &peer);
+}
+
+tc_status_t tci_sock_connect(const struct tci_addr *to, int *fd_out, bool *is_up_out,
+                             struct tci_error *error)
+{
+    int fd = open_socket(to);
+    bool is_up;
+
+    if (fd < 0)
+        return fail(error, "open a socket to connect to", to, fd);
+    is_up = connect(fd, (const struct sockaddr *)&to->sa, to->len) == 0;
+    if (is_up && is_with_itself(fd)) {
+        errno = ECONNREFUSED;
+        return fail(error, "connect to", to, fd);
+    }
+    /* EINTR: goes on by itself, as with EINPROGRESS. */
+    if (!is_up && errno != EINPROGRESS && errno != EINTR)
+        return fail(error, "connect to", to, fd);
+
+    *fd_out = fd;
+    *is_up_out = is_up;
+    return TC_OK;
+}
+
+int tci_sock_connect_result(int fd)
+{
+    int cause = 0;
+    socklen_t len = sizeof cause;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &cause, &len) != 0)
+        return errno;
+    if (cause == 0 && is_with_itself(fd))
+        return ECONNREFUSED;
+    return cause;
+}
+
+/* Whether the connection that accept() was to give is broken already, and the next may be fine. */
+static bool is_of_one_connection(int cause)
+{
+    return cause == EINTR || cause == ECONNABORTED || cause == EPROTO || cause == ENETDOWN ||
+           cause == ENOPROTOOPT || cause == EHOSTDOWN || cause == ENONET || cause == EHOSTUNREACH ||
+           cause == EOPNOTSUPP || cause == ENETUNREACH;
+}
+
+int tci_sock_accept(int listener, struct tci_addr *from_out)
+{
+    struct sockaddr_storage sa;
+
+    /* Bounded by the queue of the listener. */
+    for (int tries = 0; tries < BACKLOG; tries++) {
+        socklen_t len = sizeof sa;
+        int fd = accept4(listener, (struct sockaddr *)&sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd >= 0) {
+            tci_addr_from_system((const struct sockaddr *)&sa, len, from_out);
+            return fd;
+        }
+        if (!is_of_one_connection(errno))
+            return -1;
+    }
+    errno = EAGAIN;
+    return -1;
+}
+
+/* The congestion control that suits a wire without loss and queue: on loopback bbr paces a
+ * transfer to a fraction of what the others give.  The system says which are permitted. */
+static void suit_congestion_to_one_host(int fd)
+{
+    static const char *const names[] = {"reno", "cubic"};
+
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, names[k], (socklen_t)strlen(names[k])) == 0)
+            return;
+    }
+}
+
+void tci_sock_tune(int fd)
+{
+    struct tci_addr local, peer;
+
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
+
+    tci_sock_local(fd, &local);
+    tci_sock_peer(fd, &peer);
+    if (tci_addr_is_same_host(&local, &peer))
+        suit_congestion_to_one_host(fd);
+}
+
+void tci_sock_local(int fd, struct tci_addr *addr_out)
+{
+    struct sockaddr_storage sa = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof sa;
+
+    if (getsockname(fd, (struct sockaddr *)&sa, &len) != 0)
+        len = 0;
+    tci_addr_from_system((const struct sockaddr *)&sa, len, addr_out);
+}
+
+void tci_sock_peer(int fd, struct tci_addr *addr_out)
+{
+    struct sockaddr_storage sa = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof sa;
+
+    if (getpeername(fd, (struct sockaddr *)&sa, &len) != 0)
+        len = 0;
+    tci_addr_from_system((const struct sockaddr *)&sa, len, addr_out);
+}
