@@ -30,8 +30,11 @@ TC_API const tc_error *tc_future_error(const tc_future *future);
  *
  * Never called from within this call.  Several are run in the order they were added.  The future
  * is kept alive until fn has returned.  fn may start operations and release futures; it may not
- * wait.  When no memory is left fn is still called, with the future failed.  Any thread. */
-TC_API void tc_future_then(tc_future *future, void (*fn)(tc_future *future, void *arg), void *arg);
+ * wait.  One continuation of a future at a time needs no memory.  TC_OK; otherwise fn will not be
+ * called: TC_ERR_ALLOC when there is no memory for a further one, TC_ERR_CLOSED after tc_shutdown,
+ * TC_ERR_INVALID_ARG for NULL and for a future that was made without a context.  Any thread. */
+TC_API tc_status_t tc_future_then(tc_future *future, void (*fn)(tc_future *future, void *arg),
+                                  void *arg);
 
 /* A future that settles when all n have; TC_OK, or the error of the first that failed.
  *

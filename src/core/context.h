@@ -3,6 +3,7 @@
 #ifndef TCI_CONTEXT_H
 #define TCI_CONTEXT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "core/exec.h"
@@ -18,6 +19,27 @@ struct tc_context {
     struct tci_pool    futures; /* of tc_future */
     struct tci_pool    ops;     /* of struct tci_op */
     struct tci_scratch scratch; /* loop thread */
+
+    atomic_uint        holds;     /* of futures, and of the roof; the last frees the context */
+    struct tc_future  *no_memory; /* a reference: what is given where no future is to be had */
+    pthread_mutex_t    promises_lock;
+    struct tc_future  *promises; /* all that exist; linked by promise_next */
 };
+
+/* A context with its pools, exec and trace NULL; NULL without memory.  op_bytes: the size of an
+ * object of `ops`.  Any thread. */
+tc_context *tci_context_new(size_t op_bytes);
+
+/* The roof's last step, when all futures are settled, the loop and the trace are gone and `exec`
+ * is NULL: frees the context, or leaves that to the last future that the application holds. */
+void tci_context_end(tc_context *context);
+
+/* What every future has of its context.  Any thread. */
+void tci_context_ref(tc_context *context);
+void tci_context_unref(tc_context *context);
+
+/* Settle every promise that nobody has decided with TC_ERR_CLOSED.  A decided one has its task
+ * on the way: turn the loop once more before it ends.  Loop thread. */
+void tci_promise_close_all(tc_context *context);
 
 #endif

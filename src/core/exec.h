@@ -37,6 +37,7 @@ struct tci_source {
 };
 
 struct tci_exec_ops {
+    /* CLOCK_MONOTONIC, or time of its own.  Any thread. */
     uint64_t (*now_ns)(struct tci_exec *self);
     /* Run the task in the next turn.  Loop thread. */
     void (*post)(struct tci_exec *self, struct tci_task *task);

@@ -20,8 +20,9 @@ tc_future *tci_future_new(tc_context *context, void (*cancel)(void *arg), void *
  * anyone else has seen the future. */
 void tci_future_settle(tc_future *future, tc_status_t status, const struct tci_error *error);
 
-/* A future that has failed already; never NULL: without memory a static one, TC_ERR_ALLOC, on
- * which every call of future.h works.  Any thread. */
+/* A future that has failed already; never NULL.  Without memory it is one that the context has in
+ * reserve, TC_ERR_ALLOC; without a context a static one, TC_ERR_INVALID_ARG, that counts no owners,
+ * has no descriptor and refuses continuations.  Any thread. */
 tc_future *tci_future_failed(tc_context *context, const struct tci_error *error);
 /* The same from a formatted cause without rank. */
 __attribute__((format(printf, 4, 5))) tc_future *
@@ -30,16 +31,19 @@ tci_future_fail(tc_context *context, tc_status_t status, const char *operation, 
 
 bool tci_future_is_settled(const tc_future *future); /* any thread; acquire */
 
-/* A continuation of the library's own, run like user code; storage is the caller's until fn has
- * been called.  Does not keep the future alive: the caller holds a reference. */
+/* A continuation of the library's own, run like user code; storage is lent until fn is called, and
+ * fn may free it.  The caller fills fn and arg, clears owned, and holds a reference to the future
+ * until then. */
 struct tci_future_hook {
     struct tci_future_hook *next;
     struct tci_task         task;
     tc_future              *future;
     void (*fn)(tc_future *future, void *arg);
     void *arg;
-    bool  owned; /* made by tc_future_then, freed after the call */
+    bool  owned; /* by tc_future_then: has a reference, is given back before fn is called */
 };
+/* Call hook->fn on the loop once the future is settled; never from within.  Any thread.  Not for
+ * futures without a context. */
 void tci_future_hook(tc_future *future, struct tci_future_hook *hook);
 
 /* Sleep (futex) until the future is settled or the time has come; for waiters that do not turn
