@@ -37,7 +37,8 @@ struct tci_trace_record {
     uint64_t            begin_ns, end_ns, tag, a;
 };
 
-/* Any thread; wait-free: the oldest event gives way. */
+/* Any thread; wait-free: the oldest event gives way; one whose writer was
+ * stopped for a whole ring is left out. */
 void tci_trace_add(struct tci_trace *trace, const struct tci_trace_record *record);
 
 #endif
