@@ -34,7 +34,6 @@ enum tci_buf { TCI_BUF_SRC, TCI_BUF_DST, TCI_BUF_TMP };
 struct tci_slice {
     uint8_t  buf;
     uint32_t block;
-    uint32_t as; /* TMP with TCI_LAYOUT_CUT: number of the payload's block that is as long */
 };
 
 struct tci_step {

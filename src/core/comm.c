@@ -1,0 +1,348 @@
+/* comm.c - a group of ranks: what the transport tells it, and what it tells the others. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/comm.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/assert.h"
+#include "core/base.h"
+#include "core/log.h"
+
+static struct tci_comm *comm_of(struct tci_transport_sink *sink)
+{
+    return tci_container_of(sink, struct tci_comm, sink);
+}
+
+static bool is_p2p(uint32_t space)
+{
+    return space >= TCI_SPACE_P2P_UP;
+}
+
+static struct tci_tag *tag_of(struct tci_comm *comm, const struct tci_key *key, uint32_t peer)
+{
+    struct tci_tag_name name = {.tag = key->tag,
+                                .peer = is_p2p(key->space) ? (int32_t)peer : TCI_ALL_PEERS,
+                                .space = key->space};
+
+    return tci_tags_get(&comm->tags, &name);
+}
+
+/* ---- what the transport tells ------------------------------------------------------------- */
+
+/* A later turn fails an operation, since the transport may not be called from its own calls. */
+struct doom {
+    struct tci_task  task;
+    struct tci_comm *comm;
+    struct tci_key   key;
+    uint32_t         peer;
+    struct tci_error error;
+    bool             tell;
+};
+
+static void carry_out_doom(struct tci_task *task)
+{
+    struct doom    *doom = tci_container_of(task, struct doom, task);
+    struct tci_tag *tag = tag_of(doom->comm, &doom->key, doom->peer);
+
+    if (tag != NULL && tag->op != NULL && tag->op->state != TCI_OP_NEW &&
+        tag->op->key.use <= doom->key.use)
+        tci_op_fail(tag->op, &doom->error, doom->tell);
+    atomic_fetch_sub_explicit(&doom->comm->ops_live, 1, memory_order_acq_rel);
+    tci_free(doom);
+}
+
+/* key.use: the latest use that is meant. */
+static struct doom *doom_new(struct tci_comm *comm, const struct tci_key *key, uint32_t peer,
+                             bool tell)
+{
+    struct doom *doom = tci_alloc(sizeof(*doom));
+
+    if (doom == NULL)
+        return NULL; /* the operation then ends at its deadline */
+    *doom = (struct doom){.task = {.fn = carry_out_doom},
+                          .comm = comm,
+                          .key = *key,
+                          .peer = peer,
+                          .tell = tell};
+    /* Counted as an operation, so that the group outlives it. */
+    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
+    comm->exec->ops->post(comm->exec, &doom->task);
+    return doom;
+}
+
+static void doom_mismatch(struct tci_comm *comm, struct tci_op *op, uint32_t peer,
+                          const struct tci_call *call)
+{
+    struct doom *doom = doom_new(comm, &op->key, peer, true);
+    char         mine[160], theirs[160], tag[48];
+
+    if (doom == NULL)
+        return;
+    tci_error_set(&doom->error, TC_ERR_MISMATCH, (int)peer, op->args.tag, op->args.name,
+                  "%s, %s: rank %d calls %s, rank %u calls %s: make the calls agree",
+                  op->args.name, tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)),
+                  comm->rank, tci_call_print(&op->args.call, mine, sizeof(mine)), peer,
+                  tci_call_print(call, theirs, sizeof(theirs)));
+}
+
+static void remember_call(struct tci_tag *tag, uint32_t peer, const struct tci_key *key,
+                          const struct tci_call *call)
+{
+    struct tci_foreign *slot = &tag->foreign[0];
+
+    if (slot->peer >= 0 && !tci_call_is_equal(&slot->call, call))
+        slot = &tag->foreign[1];
+    if (slot->peer >= 0)
+        return;
+    *slot = (struct tci_foreign){.call = *call, .use = key->use, .peer = (int32_t)peer};
+}
+
+static bool admit(struct tci_transport_sink *sink, uint32_t peer, const struct tci_key *key,
+                  const struct tci_call *call)
+{
+    struct tci_comm *comm = comm_of(sink);
+    struct tci_tag  *tag = tag_of(comm, key, peer);
+
+    if (tag == NULL || key->group != comm->group || key->use <= tag->dead_use)
+        return false;
+    if (tag->op != NULL && tag->op->state == TCI_OP_RUNNING) {
+        if (tci_call_is_equal(call, &tag->op->args.call) || key->use > tag->op->key.use)
+            return true;
+        doom_mismatch(comm, tag->op, peer, call);
+        return false;
+    }
+    remember_call(tag, peer, key, call);
+    return true;
+}
+
+static void end_noticed(struct tci_comm *comm, uint32_t peer, const struct tci_notice *notice)
+{
+    struct tci_tag  *tag = tag_of(comm, &notice->key, peer);
+    struct tci_error error = {0};
+
+    if (tag == NULL || notice->key.use <= tag->dead_use || notice->key.group != comm->group)
+        return;
+    tci_error_set(&error, notice->status, notice->culprit, notice->key.tag, NULL, "%s",
+                  notice->text);
+    if (tag->op != NULL && tag->op->state != TCI_OP_NEW) {
+        if (tag->op->key.use <= notice->key.use)
+            tci_op_fail(tag->op, &error, false);
+        return;
+    }
+    if (tag->uses >= notice->key.use)
+        return; /* it was finished here: that result stands */
+    tag->dead_use = notice->key.use;
+    if (tag->death == NULL && (tag->death = tci_alloc(sizeof(error))) != NULL)
+        tci_error_copy(tag->death, &error);
+    comm->transport->ops->abort(comm->transport, &notice->key,
+                                is_p2p(notice->key.space) ? (int)peer : TCI_ALL_PEERS);
+}
+
+/* Notices are handled in a turn of their own, for the same reason as a doom. */
+struct news {
+    struct tci_task   task;
+    struct tci_comm  *comm;
+    uint32_t          peer;
+    struct tci_notice notice;
+};
+
+static void relay(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
+{
+    if (comm->rank != 0 || is_p2p(notice->key.space))
+        return;
+    if (notice->kind == TCI_NOTICE_ANSWER)
+        return;
+    for (int peer = 1; peer < comm->size; peer++)
+        if ((uint32_t)peer != from && peer != notice->culprit)
+            comm->transport->ops->notify(comm->transport, (uint32_t)peer, notice);
+}
+
+/* In `arg` of a LOST that this rank has seen itself. */
+enum { SEEN_HERE = 1 };
+
+static void lost_noticed(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
+{
+    bool             is_seen_here = notice->arg == SEEN_HERE;
+    struct tci_error error = {0};
+
+    if (comm->error.pub.status != TC_OK)
+        return;
+    if (!is_seen_here)
+        relay(comm, from, notice);
+    tci_error_set(&error, TC_ERR_PEER_LOST, notice->culprit, 0, NULL, "%s", notice->text);
+    tci_comm_break(comm, &error, is_seen_here);
+}
+
+static void read_news(struct tci_task *task)
+{
+    struct news     *news = tci_container_of(task, struct news, task);
+    struct tci_comm *comm = news->comm;
+
+    if (comm->transport != NULL) {
+        switch (news->notice.kind) {
+        case TCI_NOTICE_END:
+            relay(comm, news->peer, &news->notice);
+            end_noticed(comm, news->peer, &news->notice);
+            break;
+        case TCI_NOTICE_LOST:
+            lost_noticed(comm, news->peer, &news->notice);
+            break;
+        case TCI_NOTICE_ASK:
+            relay(comm, news->peer, &news->notice);
+            tci_diagnose_answer(comm, news->peer, &news->notice);
+            break;
+        case TCI_NOTICE_ANSWER:
+            tci_diagnose_heard(comm, &news->notice);
+            break;
+        default:
+            break;
+        }
+    }
+    atomic_fetch_sub_explicit(&comm->ops_live, 1, memory_order_acq_rel);
+    tci_free(news);
+}
+
+static void noticed(struct tci_transport_sink *sink, uint32_t peer, const struct tci_notice *notice)
+{
+    struct tci_comm *comm = comm_of(sink);
+    struct news     *news = tci_alloc(sizeof(*news));
+
+    if (news == NULL)
+        return; /* deadlines hold without it */
+    *news = (struct news){.task = {.fn = read_news}, .comm = comm, .peer = peer, .notice = *notice};
+    if (notice->kind == TCI_NOTICE_LOST)
+        news->notice.arg = 0;
+    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
+    comm->exec->ops->post(comm->exec, &news->task);
+}
+
+static void peer_lost(struct tci_transport_sink *sink, uint32_t peer, const struct tci_error *error)
+{
+    struct tci_comm  *comm = comm_of(sink);
+    struct news      *news = tci_alloc(sizeof(*news));
+    struct tci_notice notice = {
+        .kind = TCI_NOTICE_LOST, .culprit = (int32_t)peer, .arg = SEEN_HERE};
+
+    if (news == NULL) {
+        tci_log(TC_LOG_ERROR, "rank %d: no memory to tell of rank %u: %s", comm->rank, peer,
+                error->text);
+        return;
+    }
+    snprintf(notice.text, sizeof(notice.text), "%.255s", error->text);
+    *news = (struct news){.task = {.fn = read_news}, .comm = comm, .peer = peer, .notice = notice};
+    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
+    comm->exec->ops->post(comm->exec, &news->task);
+}
+
+static void has_left(struct tci_transport_sink *sink)
+{
+    struct tci_comm *comm = comm_of(sink);
+
+    if (comm->on_left != NULL)
+        comm->on_left(comm);
+}
+
+/* ---- the group ---------------------------------------------------------------------------- */
+
+static void engine_task(struct tci_task *task)
+{
+    struct tci_cq *cq = tci_container_of(task, struct tci_cq, task);
+
+    tci_engine_turn(tci_container_of(cq, struct tci_comm, cq));
+}
+
+int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transport *transport,
+                  const struct tci_comm_config *config)
+{
+    struct tci_caps caps;
+
+    memset(comm, 0, sizeof(*comm));
+    comm->ordered_p2p = tci_alloc_array(2 * (size_t)config->size, sizeof(*comm->ordered_p2p));
+    if (comm->ordered_p2p == NULL)
+        return -1;
+    comm->context = context;
+    comm->exec = context->exec;
+    comm->transport = transport;
+    comm->sink = (struct tci_transport_sink){
+        .admit = admit, .notice = noticed, .lost = peer_lost, .left = has_left};
+    tci_cq_init(&comm->cq, comm->exec, engine_task);
+    comm->rank = config->rank;
+    comm->size = config->size;
+    comm->group = config->group;
+    comm->segment_bytes = config->segment_bytes;
+    comm->numerics = config->numerics;
+    snprintf(comm->algorithm, sizeof(comm->algorithm), "%s", config->algorithm);
+    tci_tags_init(&comm->tags);
+    tci_list_init(&comm->ops);
+    tci_list_init(&comm->busy);
+    pthread_mutex_init(&comm->lock, NULL);
+    if (transport != NULL) {
+        transport->cq = &comm->cq;
+        transport->sink = &comm->sink;
+        transport->ops->caps(transport, &caps);
+        comm->eager_max = caps.eager_max;
+    }
+    return 0;
+}
+
+void tci_comm_fini(struct tci_comm *comm)
+{
+    TC_ASSERT(tci_list_is_empty(&comm->ops));
+    if (comm->transport != NULL)
+        comm->transport->ops->close(comm->transport);
+    comm->transport = NULL;
+    while (comm->xfers_free != NULL) {
+        struct tci_step_xfer *xfer = comm->xfers_free;
+        comm->xfers_free = xfer->next_free;
+        tci_free(xfer);
+    }
+    tci_tags_fini(&comm->tags);
+    tci_free(comm->ordered_p2p);
+    comm->ordered_p2p = NULL;
+    pthread_mutex_destroy(&comm->lock);
+}
+
+void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice)
+{
+    if (comm->transport == NULL)
+        return;
+    if (comm->rank != 0) {
+        comm->transport->ops->notify(comm->transport, 0, notice);
+        return;
+    }
+    for (int peer = 1; peer < comm->size; peer++)
+        if (peer != notice->culprit || notice->kind != TCI_NOTICE_LOST)
+            comm->transport->ops->notify(comm->transport, (uint32_t)peer, notice);
+}
+
+void tci_comm_break(struct tci_comm *comm, const struct tci_error *error, bool tell)
+{
+    struct tci_list *link, *next;
+
+    pthread_mutex_lock(&comm->lock);
+    bool is_first = comm->error.pub.status == TC_OK;
+    tci_error_copy(&comm->error, error);
+    pthread_mutex_unlock(&comm->lock);
+    if (!is_first)
+        return;
+    if (tell) {
+        struct tci_notice notice = {.kind = TCI_NOTICE_LOST, .culprit = error->pub.rank};
+        snprintf(notice.text, sizeof(notice.text), "%.255s", error->text);
+        tci_comm_tell(comm, &notice);
+    }
+    for (link = comm->ops.next; link != &comm->ops; link = next) {
+        struct tci_op *op = tci_container_of(link, struct tci_op, link);
+        next = link->next;
+        tci_op_fail_with(op, error->pub.status, error->pub.rank, false, "%s", error->text);
+    }
+}
+
+void tci_comm_error(struct tci_comm *comm, struct tci_error *out)
+{
+    memset(out, 0, sizeof(*out));
+    pthread_mutex_lock(&comm->lock);
+    tci_error_copy(out, &comm->error);
+    pthread_mutex_unlock(&comm->lock);
+}

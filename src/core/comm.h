@@ -1,0 +1,74 @@
+/* comm.h - a group of ranks: its operations, its tags, what is known of the others. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_COMM_H
+#define TCI_COMM_H
+
+#include <stdatomic.h>
+
+#include "core/context.h"
+#include "core/engine.h"
+
+struct tci_comm_config {
+    int      rank, size;
+    uint32_t group;         /* number on the wire */
+    size_t   segment_bytes; /* agreed */
+    int      numerics;      /* agreed default, resolved */
+    const char *algorithm;  /* agreed default, "" for none; copied */
+};
+
+struct tci_comm {
+    tc_context               *context;
+    struct tci_exec          *exec;
+    struct tci_transport     *transport; /* owned; NULL in a group of one */
+    struct tci_transport_sink sink;
+    struct tci_cq             cq;
+    int                       rank, size;
+    uint32_t                  group;
+    size_t                    segment_bytes;
+    int                       numerics;
+    char                      algorithm[24];
+    size_t                    eager_max;
+    struct tci_tags           tags;
+    struct tci_list           ops;  /* entered and not settled */
+    struct tci_list           busy; /* lanes that fold in pieces */
+    struct tci_step_xfer     *xfers_free;
+    _Atomic uint64_t          ordered_next;  /* number of the next ordered collective */
+    _Atomic uint64_t         *ordered_p2p;   /* owned; [2 * peer + is_receive] */
+    _Atomic uint64_t          ops_live;      /* started and not freed, any thread */
+    struct {
+        const char *name; /* NULL: nothing yet */
+        uint32_t    space;
+        uint64_t    tag, at_ns;
+    } last; /* what this rank has entered last */
+    struct tci_error error; /* first loss; status TC_OK while all is well.  Written on the loop,
+                             * under `lock`, read by any thread under it. */
+    pthread_mutex_t  lock;
+    /* The roof's: asked when nothing is live any more, and when the transport has said goodbye. */
+    void (*on_idle)(struct tci_comm *comm);
+    void (*on_left)(struct tci_comm *comm);
+    void *owner;
+};
+
+/* transport is taken over (its cq and sink are set here).  -1 without memory. */
+int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transport *transport,
+                  const struct tci_comm_config *config);
+/* Loop thread; no operation is live. */
+void tci_comm_fini(struct tci_comm *comm);
+
+/* The group is of no use any more: everything pending fails with this error, and all that comes.
+ * Tells the others where it is about a rank.  First cause wins.  Loop thread. */
+void tci_comm_break(struct tci_comm *comm, const struct tci_error *error, bool tell);
+
+/* A copy of the first error; its status is TC_OK while all is well.  Any thread. */
+void tci_comm_error(struct tci_comm *comm, struct tci_error *out);
+
+/* Send a notice to all other ranks: by way of rank 0, which every rank is linked with. */
+void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice);
+
+/* Deadlines (diagnose.c): arm the operation's timer; ask the others; name the culprit. */
+void tci_diagnose_arm(struct tci_op *op);
+void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_notice *ask);
+void tci_diagnose_heard(struct tci_comm *comm, const struct tci_notice *answer);
+void tci_diagnose_free(struct tci_op *op);
+
+#endif

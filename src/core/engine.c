@@ -1,0 +1,387 @@
+/* engine.c - carries any plan out: opens steps as what they wait for ends. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/engine.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/assert.h"
+#include "core/base.h"
+#include "core/comm.h"
+
+_Static_assert(TCI_WINDOW == 64, "two words of bits are the window");
+
+/* A FOLD or COPY does at most this much in one go: a quarter of a millisecond. */
+enum { FOLD_BYTES_MAX = 1 << 20 };
+
+/* Elements before block b, and in it, when count elements are cut in near-equal blocks. */
+static size_t cut_start(size_t count, uint32_t blocks, uint32_t b)
+{
+    return count / blocks * b + tci_min(count % blocks, b);
+}
+
+static size_t cut_len(size_t count, uint32_t blocks, uint32_t b)
+{
+    return count / blocks + (b < count % blocks);
+}
+
+/* Where a slice begins. */
+static uint8_t *slice_at(const struct tci_lane *lane, struct tci_slice slice)
+{
+    const struct tci_op *op = lane->op;
+    enum tci_layout      layout = op->args.plan->layout;
+    const uint8_t       *base = slice.buf == TCI_BUF_SRC ? op->args.send : op->args.recv;
+    size_t               at = lane->first;
+
+    if (slice.buf == TCI_BUF_TMP) {
+        TC_ASSERT(slice.block < op->slots);
+        return lane->tmp + slice.block * lane->slot_bytes;
+    }
+    if (base == NULL)
+        return NULL;
+    if (layout == TCI_LAYOUT_CUT)
+        at += cut_start(lane->count, op->blocks, slice.block);
+    else if ((layout == TCI_LAYOUT_GATHER) == (slice.buf == TCI_BUF_DST))
+        at += slice.block * op->args.count;
+    return (uint8_t *)base + at * op->args.elem_bytes;
+}
+
+/* Elements that a step moves: as many as its slice in SRC or DST has. */
+static size_t step_elems(const struct tci_lane *lane, const struct tci_step *step)
+{
+    bool             by_src = step->kind == TCI_STEP_SEND ? step->src.buf != TCI_BUF_TMP
+                                                          : step->dst.buf == TCI_BUF_TMP;
+    struct tci_slice slice = by_src ? step->src : step->dst;
+
+    switch (lane->op->args.plan->layout) {
+    case TCI_LAYOUT_NONE:
+        return 0;
+    case TCI_LAYOUT_CUT:
+        return cut_len(lane->count, lane->op->blocks, slice.block);
+    default:
+        return lane->count;
+    }
+}
+
+static struct tci_step_xfer *get_xfer(struct tci_comm *comm)
+{
+    struct tci_step_xfer *xfer = comm->xfers_free;
+
+    if (xfer == NULL)
+        return tci_alloc(sizeof(*xfer));
+    comm->xfers_free = xfer->next_free;
+    return xfer;
+}
+
+/* Fill in what a receive that folds needs. */
+static void prepare_fold(struct tci_step_xfer *xfer, const struct tci_step *step)
+{
+    const struct tci_op *op = xfer->lane->op;
+
+    xfer->x.fold = &op->args.fold;
+    xfer->x.operand = slice_at(xfer->lane, step->src);
+    xfer->x.incoming_first = step->peer < op->args.shape.rank;
+    xfer->x.use_many = op->args.is_canonical;
+    xfer->x.divide = step->last && op->args.call.op == TC_REDUCE_AVG && !op->args.is_canonical
+                         ? op->args.shape.size
+                         : 0;
+}
+
+/* Hand a SEND, RECV or RECV_REDUCE to the transport; false without memory. */
+static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
+{
+    struct tci_op        *op = lane->op;
+    struct tci_step_xfer *xfer = get_xfer(op->comm);
+    bool                  is_send = step->kind == TCI_STEP_SEND;
+
+    if (xfer == NULL)
+        return false;
+    *xfer = (struct tci_step_xfer){.lane = lane, .step = i};
+    xfer->x.data = slice_at(lane, is_send ? step->src : step->dst);
+    xfer->x.len = step_elems(lane, step) * op->args.elem_bytes;
+    xfer->x.key = op->key;
+    xfer->x.key.lane = lane->index;
+    xfer->x.key.step = is_send ? step->match : i;
+    xfer->x.call = &op->args.call;
+    xfer->x.peer = step->peer;
+    xfer->x.priority = (int8_t)op->args.priority;
+    xfer->x.is_send = is_send;
+    xfer->x.status = TC_PENDING;
+    xfer->begin_ns = tci_trace_now();
+    if (step->kind == TCI_STEP_RECV_REDUCE)
+        prepare_fold(xfer, step);
+    op->xfers_live++;
+    if (is_send)
+        op->comm->transport->ops->post_send(op->comm->transport, &xfer->x);
+    else
+        op->comm->transport->ops->post_recv(op->comm->transport, &xfer->x);
+    return true;
+}
+
+static void copy(struct tci_lane *lane, const struct tci_step *step)
+{
+    const uint8_t *src = slice_at(lane, step->src);
+    uint8_t       *dst = slice_at(lane, step->dst);
+    size_t         elems = step_elems(lane, step);
+
+    if (src != dst && elems > 0)
+        memmove(dst, src, elems * lane->op->args.elem_bytes);
+}
+
+/* Fold in rank order from where it stopped; true when the step has ended. */
+static bool fold(struct tci_lane *lane, const struct tci_step *step)
+{
+    struct tci_op *op = lane->op;
+    uint32_t       ranks = op->args.shape.size, me = op->args.shape.rank;
+    size_t         size = op->args.elem_bytes, elems = step_elems(lane, step);
+    size_t some = tci_min(elems - lane->fold_done, tci_max(1, FOLD_BYTES_MAX / ranks / size));
+    size_t at = lane->fold_done * size;
+
+    TC_ASSERT(ranks >= 2);
+    if (some > 0) {
+        for (uint32_t r = 0; r < ranks; r++)
+            op->inputs[r] = (r == me ? slice_at(lane, step->src)
+                                     : lane->tmp + (r < me ? r : r - 1) * lane->slot_bytes) +
+                            at;
+        op->args.fold.many(slice_at(lane, step->dst) + at, op->inputs, ranks, some);
+    }
+    lane->fold_done += some;
+    return lane->fold_done == elems;
+}
+
+/* Whether everything that step base + k waits for has ended. */
+static bool is_ready(const struct tci_lane *lane, uint32_t k, const struct tci_step *step)
+{
+    uint64_t before = (UINT64_C(1) << k) - 1;
+
+    if (step->fence && (lane->ended & before) != before)
+        return false;
+    for (int w = 0; w < 2; w++)
+        if (step->wait[w] != 0 && step->wait[w] <= k && !(lane->ended >> (k - step->wait[w]) & 1))
+            return false;
+    return true;
+}
+
+/* Begin step base + k; false when that failed the operation. */
+static bool open_step(struct tci_lane *lane, uint32_t k, const struct tci_step *step)
+{
+    uint64_t bit = UINT64_C(1) << k;
+
+    lane->open |= bit;
+    switch (step->kind) {
+    case TCI_STEP_COPY:
+        copy(lane, step);
+        lane->ended |= bit;
+        return true;
+    case TCI_STEP_FOLD:
+        lane->fold_done = 0;
+        lane->fold_step = lane->base + k;
+        if (fold(lane, step)) {
+            lane->ended |= bit;
+        } else {
+            lane->is_folding = true;
+            tci_list_add(&lane->op->comm->busy, &lane->link_busy);
+        }
+        return true;
+    default:
+        if (post(lane, lane->base + k, step))
+            return true;
+        tci_op_fail_with(lane->op, TC_ERR_ALLOC, lane->op->comm->rank, true,
+                         "rank %d has no memory left for a transfer", lane->op->comm->rank);
+        return false;
+    }
+}
+
+/* Open every step that may be; true when a step that needs no transfer ended on the way. */
+static bool open_steps(struct tci_lane *lane)
+{
+    const struct tci_op *op = lane->op;
+    uint32_t             left = op->steps - lane->base;
+    uint64_t             within = left >= TCI_WINDOW ? ~UINT64_C(0) : (UINT64_C(1) << left) - 1;
+    uint64_t             ended_before = lane->ended;
+
+    for (uint64_t todo = within & ~lane->open; todo != 0; todo &= todo - 1) {
+        uint32_t        k = (uint32_t)__builtin_ctzll(todo);
+        struct tci_step step = {0};
+        if (lane->is_folding)
+            break; /* one fold at a time keeps the scratch cursor single */
+        op->args.plan->step(&op->args.shape, lane->base + k, &step);
+        if (is_ready(lane, k, &step) && !open_step(lane, k, &step))
+            return false;
+    }
+    return lane->ended != ended_before;
+}
+
+static void advance(struct tci_lane *lane)
+{
+    while (lane->ended & 1) {
+        uint32_t run = (uint32_t)__builtin_ctzll(~lane->ended | (UINT64_C(1) << 63));
+        run = run == 0 ? 1 : run;
+        lane->base += run;
+        lane->open >>= run;
+        lane->ended >>= run;
+    }
+}
+
+/* Bring the next segment into the lane; false when there is none, or no memory for its scratch. */
+static bool load_segment(struct tci_lane *lane)
+{
+    struct tci_op *op = lane->op;
+    size_t         old_bytes = lane->slot_bytes;
+
+    if (op->lanes_next == op->lanes_total)
+        return false;
+    lane->index = (uint32_t)op->lanes_next++;
+    lane->first = lane->index * op->args.lane_elems;
+    lane->count = tci_min(op->args.count - lane->first, op->args.lane_elems);
+    lane->base = 0;
+    lane->open = lane->ended = 0;
+    if (op->slots == 0)
+        return true;
+    if (lane->tmp != NULL && old_bytes > 0)
+        return true; /* the first segment is the largest */
+    size_t elems = op->args.plan->layout == TCI_LAYOUT_CUT ? cut_len(lane->count, op->blocks, 0)
+                                                           : lane->count;
+    size_t bytes;
+    lane->slot_bytes = (elems * op->args.elem_bytes + 63) & ~(size_t)63;
+    if (tci_array_bytes(lane->slot_bytes, op->slots, &bytes))
+        lane->tmp = tci_scratch_get(&op->comm->context->scratch, tci_max(bytes, 64));
+    if (lane->tmp != NULL)
+        return true;
+    tci_op_fail_with(op, TC_ERR_ALLOC, op->comm->rank, true,
+                     "rank %d has no memory left for scratch", op->comm->rank);
+    return false;
+}
+
+static void pump(struct tci_lane *lane)
+{
+    struct tci_op *op = lane->op;
+
+    while (op->state == TCI_OP_RUNNING) {
+        advance(lane);
+        if (lane->base == op->steps) {
+            if (load_segment(lane))
+                continue;
+            if (op->state == TCI_OP_RUNNING && --op->lanes_live == 0)
+                tci_op_done(op);
+            return;
+        }
+        if (!open_steps(lane))
+            return;
+    }
+}
+
+void tci_engine_start(struct tci_op *op)
+{
+    const struct tci_plan *plan = op->args.plan;
+    uint32_t               lanes;
+
+    op->steps = plan->steps(&op->args.shape);
+    op->blocks = plan->layout == TCI_LAYOUT_CUT ? plan->blocks(&op->args.shape) : 1;
+    op->slots = plan->slots(&op->args.shape);
+    TC_ASSERT(op->args.lane_elems > 0 && op->blocks > 0);
+    op->lanes_total = tci_max(1, (op->args.count + op->args.lane_elems - 1) / op->args.lane_elems);
+    lanes = (uint32_t)tci_min(op->lanes_total, TCI_LANES_MAX);
+    if (op->slots > 0) {
+        op->inputs = tci_alloc_array(op->args.shape.size, sizeof(*op->inputs));
+        if (op->inputs == NULL) {
+            tci_op_fail_with(op, TC_ERR_ALLOC, op->comm->rank, true,
+                             "rank %d has no memory left", op->comm->rank);
+            return;
+        }
+    }
+    /* One lane more than there are, so that an operation that ends at once ends after the loop. */
+    op->lanes_live = lanes + 1;
+    for (uint32_t l = 0; l < lanes && op->state == TCI_OP_RUNNING; l++) {
+        struct tci_lane *lane = &op->lanes[l];
+        memset(lane, 0, sizeof(*lane));
+        lane->op = op;
+        tci_list_init(&lane->link_busy);
+        if (load_segment(lane))
+            pump(lane);
+        else if (op->state == TCI_OP_RUNNING)
+            op->lanes_live--;
+    }
+    if (op->state == TCI_OP_RUNNING && --op->lanes_live == 0)
+        tci_op_done(op);
+}
+
+void tci_engine_end(struct tci_op *op)
+{
+    for (size_t l = 0; l < TCI_LANES_MAX; l++) {
+        struct tci_lane *lane = &op->lanes[l];
+        if (lane->op == NULL)
+            continue;
+        if (lane->is_folding)
+            tci_list_del(&lane->link_busy);
+        lane->is_folding = false;
+        tci_scratch_put(&op->comm->context->scratch, lane->tmp);
+        lane->tmp = NULL;
+        lane->op = NULL;
+    }
+    tci_free(op->inputs);
+    op->inputs = NULL;
+}
+
+static void end_transfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
+{
+    struct tci_lane *lane = xfer->lane;
+    struct tci_op   *op = lane->op;
+    tc_status_t      status = xfer->x.status;
+    uint32_t         peer = xfer->x.peer, k = xfer->step - lane->base;
+
+    TC_ASSERT(op->xfers_live > 0);
+    op->xfers_live--;
+    if (status == TC_OK && op->state == TCI_OP_RUNNING) {
+        TC_ASSERT(k < TCI_WINDOW && (lane->open >> k & 1) && !(lane->ended >> k & 1));
+        tci_trace_add(comm->context->trace,
+                      &(struct tci_trace_record){.kind = TCI_TRACE_XFER_END,
+                                                 .rank = comm->rank,
+                                                 .begin_ns = xfer->begin_ns,
+                                                 .end_ns = tci_trace_now(),
+                                                 .tag = xfer->x.key.tag,
+                                                 .a = xfer->x.len});
+        lane->ended |= UINT64_C(1) << k;
+    }
+    xfer->next_free = comm->xfers_free;
+    comm->xfers_free = xfer;
+    if (op->state == TCI_OP_DRAINING) {
+        if (op->xfers_live == 0)
+            tci_op_drained(op);
+    } else if (status != TC_OK) {
+        tci_op_fail_with(op, status, (int)peer, status == TC_ERR_ALLOC, "a transfer with rank %u: %s",
+                         peer, tc_status_string(status));
+    } else {
+        pump(lane);
+    }
+}
+
+/* One more piece of a long fold. */
+static void go_on_folding(struct tci_lane *lane)
+{
+    struct tci_op  *op = lane->op;
+    struct tci_step step = {0};
+
+    op->args.plan->step(&op->args.shape, lane->fold_step, &step);
+    if (!fold(lane, &step))
+        return;
+    lane->is_folding = false;
+    tci_list_del(&lane->link_busy);
+    lane->ended |= UINT64_C(1) << (lane->fold_step - lane->base);
+    pump(lane);
+}
+
+void tci_engine_turn(struct tci_comm *comm)
+{
+    struct tci_list *first = tci_list_first(&comm->busy);
+    struct tci_xfer *xfer;
+
+    while ((xfer = tci_cq_pull(&comm->cq)) != NULL)
+        end_transfer(comm, tci_container_of(xfer, struct tci_step_xfer, x));
+    if (first != NULL && !tci_list_is_empty(&comm->busy))
+        go_on_folding(tci_container_of(tci_list_first(&comm->busy), struct tci_lane, link_busy));
+    if (!tci_list_is_empty(&comm->busy) && !comm->cq.is_posted) {
+        comm->cq.is_posted = true;
+        comm->exec->ops->post(comm->exec, &comm->cq.task);
+    }
+}

@@ -1,0 +1,381 @@
+/* op.c - the life of one collective: reserved, entered, carried out or failed, settled. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ *   start          enter                       done
+ *   NEW ---------> WAITING ------> RUNNING ----------> SETTLED
+ *    any thread    for `after`        | fail             ^
+ *                      | fail         v                  |
+ *                      +----------> DRAINING ------------+
+ *                                   until the last transfer has ended
+ */
+#include "core/op.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/assert.h"
+#include "core/base.h"
+#include "core/comm.h"
+
+size_t tci_op_bytes(void)
+{
+    return sizeof(struct tci_op);
+}
+
+static struct tci_op *op_of(struct tci_task *task)
+{
+    return tci_container_of(task, struct tci_op, task);
+}
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+static void free_op(struct tci_op *op)
+{
+    struct tci_comm *comm = op->comm;
+
+    for (size_t i = 0; op->after != NULL && i < op->args.n_after; i++)
+        tc_future_release(op->after[i]);
+    tci_free(op->after);
+    tci_free(op->hooks);
+    tci_pool_put(&comm->context->ops, op);
+    if (atomic_fetch_sub_explicit(&comm->ops_live, 1, memory_order_acq_rel) == 1 &&
+        comm->on_idle != NULL)
+        comm->on_idle(comm);
+}
+
+/* Release the tag first: whoever sees the future settled may use the tag again. */
+static void settle(struct tci_op *op, tc_status_t status)
+{
+    struct tci_comm *comm = op->comm;
+    uint64_t         now = tci_trace_now();
+
+    TC_ASSERT(op->xfers_live == 0 && op->state != TCI_OP_SETTLED);
+    op->state = TCI_OP_SETTLED;
+    comm->exec->ops->timer_clear(comm->exec, &op->timer);
+    tci_diagnose_free(op);
+    tci_engine_end(op);
+    tci_list_del(&op->link);
+    tci_tags_end(&comm->tags, op->tag, op->args.auto_release);
+    tci_trace_add(comm->context->trace,
+                  &(struct tci_trace_record){.kind = TCI_TRACE_OP,
+                                             .rank = comm->rank,
+                                             .name = op->args.name,
+                                             .begin_ns = op->begin_ns,
+                                             .end_ns = now,
+                                             .tag = op->args.tag,
+                                             .a = op->args.count * op->args.elem_bytes});
+    tci_future_settle(op->future, status, status == TC_OK ? NULL : &op->error);
+    op->future = NULL;
+    if (op->after_left == 0)
+        free_op(op);
+}
+
+void tci_op_done(struct tci_op *op)
+{
+    TC_ASSERT(op->state == TCI_OP_RUNNING);
+    settle(op, TC_OK);
+}
+
+void tci_op_drained(struct tci_op *op)
+{
+    TC_ASSERT(op->state == TCI_OP_DRAINING);
+    settle(op, op->error.pub.status);
+}
+
+static void drained_task(struct tci_task *task)
+{
+    tci_op_drained(op_of(task));
+}
+
+/* ---- failure ------------------------------------------------------------------------------ */
+
+static void tell_others(struct tci_op *op)
+{
+    struct tci_notice notice = {
+        .kind = TCI_NOTICE_END,
+        .status = op->error.pub.status,
+        .culprit = op->error.pub.rank,
+        .key = op->key,
+        .call = op->args.call,
+    };
+
+    snprintf(notice.text, sizeof(notice.text), "%.255s", op->error.text);
+    if (op->comm->transport == NULL)
+        return;
+    if (op->args.peer == TCI_ALL_PEERS)
+        tci_comm_tell(op->comm, &notice);
+    else
+        op->comm->transport->ops->notify(op->comm->transport, (uint32_t)op->args.peer, &notice);
+}
+
+void tci_op_fail(struct tci_op *op, const struct tci_error *error, bool tell)
+{
+    enum tci_op_state before = op->state;
+
+    if (before == TCI_OP_DRAINING || before == TCI_OP_SETTLED)
+        return;
+    TC_ASSERT(error->pub.status != TC_OK && error->pub.status != TC_PENDING);
+    op->state = TCI_OP_DRAINING;
+    tci_error_copy(&op->error, error);
+    op->error.pub.tag = op->args.tag;
+    op->error.pub.operation = op->args.name;
+    op->tag->dead_use = op->key.use;
+    tci_trace_add(op->comm->context->trace,
+                  &(struct tci_trace_record){.kind = TCI_TRACE_OP_FAIL,
+                                             .rank = op->comm->rank,
+                                             .begin_ns = tci_trace_now(),
+                                             .end_ns = tci_trace_now(),
+                                             .tag = op->args.tag,
+                                             .a = (uint64_t)(int64_t)op->error.pub.status});
+    if (op->comm->transport != NULL)
+        op->comm->transport->ops->abort(op->comm->transport, &op->key, op->args.peer);
+    if (tell)
+        tell_others(op);
+    if (op->xfers_live == 0) {
+        op->task.fn = drained_task; /* later: the caller may stand on this operation */
+        op->comm->exec->ops->post(op->comm->exec, &op->task);
+    }
+}
+
+void tci_op_fail_with(struct tci_op *op, tc_status_t status, int rank, bool tell, const char *fmt,
+                      ...)
+{
+    struct tci_error error = {0};
+    char             text[sizeof(error.text)], tag[48];
+    va_list          args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    tci_error_set(&error, status, rank, op->args.tag, op->args.name, "%s, %s: %s", op->args.name,
+                  tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)), text);
+    tci_op_fail(op, &error, tell);
+}
+
+static void cancel(void *arg)
+{
+    struct tci_op *op = arg;
+
+    tci_op_fail_with(op, TC_ERR_CANCELLED, op->comm->rank, true, "rank %d has cancelled it",
+                     op->comm->rank);
+}
+
+/* ---- the beginning ------------------------------------------------------------------------ */
+
+/* What others have told about this tag before it was entered here; true when that ends it. */
+static bool meets_the_past(struct tci_op *op)
+{
+    struct tci_tag *tag = op->tag;
+    char            mine[160], theirs[160];
+
+    if (tag->death != NULL) {
+        struct tci_error *death = tag->death;
+        tag->death = NULL;
+        tci_op_fail(op, death, false);
+        tci_free(death);
+        return true;
+    }
+    for (size_t f = 0; f < TCI_LEN(tag->foreign); f++) {
+        struct tci_foreign foreign = tag->foreign[f];
+        tag->foreign[f].peer = -1;
+        if (foreign.peer < 0 || foreign.use > op->key.use ||
+            tci_call_is_equal(&foreign.call, &op->args.call))
+            continue;
+        tci_op_fail_with(op, TC_ERR_MISMATCH, foreign.peer, true,
+                         "rank %d calls %s, rank %d calls %s: make the calls agree",
+                         op->comm->rank, tci_call_print(&op->args.call, mine, sizeof(mine)),
+                         foreign.peer, tci_call_print(&foreign.call, theirs, sizeof(theirs)));
+        return true;
+    }
+    return false;
+}
+
+static void run(struct tci_op *op)
+{
+    TC_ASSERT(op->state == TCI_OP_NEW || op->state == TCI_OP_WAITING);
+    op->state = TCI_OP_RUNNING;
+    if (!meets_the_past(op))
+        tci_engine_start(op);
+}
+
+/* A future of `after` has settled. */
+static void after_settled(tc_future *future, void *arg)
+{
+    struct tci_op  *op = arg;
+    const tc_error *why = tc_future_error(future);
+
+    TC_ASSERT(op->after_left > 0);
+    op->after_left--;
+    if (op->state == TCI_OP_SETTLED) {
+        if (op->after_left == 0)
+            free_op(op);
+    } else if (op->state == TCI_OP_WAITING && why != NULL) {
+        tci_op_fail_with(op, why->status, op->comm->rank, true,
+                         "a future that it was to start after failed on rank %d: %s",
+                         op->comm->rank, why->message);
+    } else if (op->state == TCI_OP_WAITING && op->after_left == 0) {
+        run(op);
+    }
+}
+
+static void wait_for_futures(struct tci_op *op)
+{
+    op->state = TCI_OP_WAITING;
+    op->after_left = op->args.n_after;
+    for (size_t i = 0; i < op->args.n_after; i++) {
+        op->hooks[i] = (struct tci_future_hook){.fn = after_settled, .arg = op};
+        tci_future_hook(op->after[i], &op->hooks[i]);
+    }
+}
+
+static void enter(struct tci_task *task)
+{
+    struct tci_op   *op = op_of(task);
+    struct tci_comm *comm = op->comm;
+    struct tci_error broken;
+
+    tci_list_add(&comm->ops, &op->link);
+    op->key = (struct tci_key){.tag = op->args.tag,
+                               .group = comm->group,
+                               .space = (uint8_t)op->args.space,
+                               .use = ++op->tag->uses};
+    if (op->key.use <= op->tag->dead_use) /* ended elsewhere before it was entered here */
+        op->key.use = op->tag->uses = op->tag->death != NULL ? op->tag->dead_use
+                                                             : op->tag->dead_use + 1;
+    comm->last.name = op->args.name;
+    comm->last.space = op->args.space;
+    comm->last.tag = op->args.tag;
+    comm->last.at_ns = comm->exec->ops->now_ns(comm->exec);
+    tci_comm_error(comm, &broken);
+    if (broken.pub.status != TC_OK) {
+        tci_op_fail_with(op, broken.pub.status, broken.pub.rank, false, "%s", broken.text);
+        return;
+    }
+    tci_diagnose_arm(op);
+    if (op->args.n_after > 0)
+        wait_for_futures(op);
+    else
+        run(op);
+}
+
+/* Room for the futures to start after; false without memory. */
+static bool keep_after(struct tci_op *op, const struct tci_op_args *args)
+{
+    op->args.n_after = 0;
+    if (args->n_after == 0)
+        return true;
+    op->after = tci_alloc_array(args->n_after, sizeof(*op->after));
+    op->hooks = tci_alloc_array(args->n_after, sizeof(*op->hooks));
+    if (op->after == NULL || op->hooks == NULL)
+        return false;
+    for (size_t i = 0; i < args->n_after; i++)
+        op->after[i] = tc_future_ref(args->after[i]);
+    op->args.n_after = args->n_after;
+    return true;
+}
+
+static void forget_op(struct tci_op *op, struct tci_pool *pool)
+{
+    for (size_t i = 0; op->after != NULL && i < op->args.n_after; i++)
+        tc_future_release(op->after[i]);
+    tci_free(op->after);
+    tci_free(op->hooks);
+    tci_pool_put(pool, op);
+}
+
+static tc_future *fail_start(struct tci_comm *comm, const struct tci_op_args *args,
+                             tc_status_t status)
+{
+    char tag[48];
+
+    if (status == TC_ERR_BUSY)
+        return tci_future_fail(comm->context, status, args->name,
+                               "%s: %s is still reserved: wait for its operation to end, and "
+                               "release it if it does not release itself",
+                               args->name,
+                               tci_tag_print(args->space, args->tag, tag, sizeof(tag)));
+    return tci_future_fail(comm->context, status, args->name, "%s: no memory left", args->name);
+}
+
+tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args)
+{
+    struct tci_tag_name name = {.tag = args->tag, .peer = args->peer, .space = args->space};
+    struct tci_op      *op = tci_pool_get(&comm->context->ops);
+    tc_status_t         status;
+    tc_future          *future;
+
+    if (op == NULL)
+        return fail_start(comm, args, TC_ERR_ALLOC);
+    memset(op, 0, offsetof(struct tci_op, lanes));
+    for (size_t l = 0; l < TCI_LANES_MAX; l++)
+        op->lanes[l].op = NULL;
+    op->comm = comm;
+    op->args = *args;
+    tci_list_init(&op->link);
+    op->begin_ns = tci_trace_now();
+    op->task.fn = enter;
+    op->future = tci_future_new(comm->context, cancel, op);
+    if (op->future == NULL || !keep_after(op, args)) {
+        tc_future_release(op->future);
+        tc_future_release(op->future);
+        forget_op(op, &comm->context->ops);
+        return fail_start(comm, args, TC_ERR_ALLOC);
+    }
+    status = tci_tags_reserve(&comm->tags, &name, op, &op->tag);
+    if (status != TC_OK) {
+        tc_future_release(op->future);
+        tc_future_release(op->future);
+        forget_op(op, &comm->context->ops);
+        return fail_start(comm, args, status);
+    }
+    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
+    future = op->future; /* op may be gone once it is posted */
+    comm->exec->ops->post_remote(comm->exec, &op->task);
+    return future;
+}
+
+/* ---- in words ----------------------------------------------------------------------------- */
+
+const char *tci_tag_print(uint32_t space, uint64_t tag, char *text, size_t text_bytes)
+{
+    bool is_ordered = space == TCI_SPACE_ORDERED || space >= TCI_SPACE_P2P_ORDERED_UP;
+
+    if (space == TCI_SPACE_INTERNAL)
+        snprintf(text, text_bytes, "internal call");
+    else
+        snprintf(text, text_bytes, "%s %" PRIu64, is_ordered ? "ordered call" : "tag", tag);
+    return text;
+}
+
+const char *tci_call_print(const struct tci_call *call, char *text, size_t text_bytes)
+{
+    char   root[32] = "", op[16] = "";
+    size_t used;
+
+    if (call->coll >= TCI_COLL_COUNT) {
+        snprintf(text, text_bytes, "an unknown operation");
+        return text;
+    }
+    if (call->root >= 0)
+        snprintf(root, sizeof(root), ", root %" PRId32, call->root);
+    if (call->op != 255)
+        snprintf(op, sizeof(op), ", %s", tc_reduce_op_name((tc_reduce_op_t)call->op));
+    if (call->dtype == 255)
+        used = (size_t)snprintf(text, text_bytes, "%s", tci_coll_name(call->coll));
+    else
+        used = (size_t)snprintf(text, text_bytes, "%s(%" PRIu64 " x %s%s%s, plan %d%s)",
+                                tci_coll_name(call->coll), call->count,
+                                tc_dtype_name((tc_dtype_t)call->dtype), op, root,
+                                call->plan & 127, call->plan & 128 ? ", fast" : "");
+    TC_ASSERT(used < text_bytes);
+    return text;
+}
+
+bool tci_call_is_equal(const struct tci_call *a, const struct tci_call *b)
+{
+    return a->count == b->count && a->root == b->root && a->coll == b->coll &&
+           a->dtype == b->dtype && a->op == b->op && a->plan == b->plan;
+}

@@ -1,0 +1,123 @@
+/* op.h - one collective: start, fail, drain, settle. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_OP_H
+#define TCI_OP_H
+
+#include "core/error.h"
+#include "core/exec.h"
+#include "core/future.h"
+#include "core/list.h"
+#include "core/plan.h"
+#include "core/reduce.h"
+#include "core/tags.h"
+#include "core/transport.h"
+
+struct tci_comm;
+struct tci_op;
+
+/* Segments of one operation that are under way at once: a ring has the whole bandwidth with two,
+ * two more hide the fold. */
+enum { TCI_LANES_MAX = 4 };
+
+/* A transfer of a step. */
+struct tci_step_xfer {
+    struct tci_xfer       x; /* first: the completion queue gives it back */
+    struct tci_lane      *lane;
+    struct tci_step_xfer *next_free;
+    uint64_t              begin_ns;
+    uint32_t              step;
+};
+
+/* One segment's walk through the plan.  Bit k of `open` and `ended` speaks of step base + k. */
+struct tci_lane {
+    struct tci_op  *op;
+    uint32_t        index; /* of the segment */
+    uint32_t        base;  /* first step that has not ended */
+    uint64_t        open, ended;
+    size_t          first, count; /* elements of the payload */
+    uint8_t        *tmp;          /* owned scratch, or NULL */
+    size_t          slot_bytes;
+    bool            is_folding; /* a long FOLD goes on in the next turn … */
+    uint32_t        fold_step;  /* … of this step … */
+    size_t          fold_done;  /* … from this element */
+    struct tci_list link_busy;  /* in comm->busy while it does */
+};
+
+enum tci_op_state {
+    TCI_OP_NEW,      /* made by the caller's thread, on its way to the loop */
+    TCI_OP_WAITING,  /* for the futures it was told to start after */
+    TCI_OP_RUNNING,
+    TCI_OP_DRAINING, /* failed; waits for the last transfer to end */
+    TCI_OP_SETTLED
+};
+
+/* What the layer above has checked and chosen. */
+struct tci_op_args {
+    const char            *name; /* static: "allreduce" */
+    const struct tci_plan *plan;
+    struct tci_shape       shape;
+    struct tci_call        call;
+    struct tci_fold        fold; /* where call.op is one */
+    const void            *send;
+    void                  *recv;
+    size_t                 count, elem_bytes, lane_elems;
+    uint64_t               tag; /* TC_TAG_ORDERED is resolved by the caller */
+    uint32_t               space;
+    int32_t                peer; /* of a send or receive; else TCI_ALL_PEERS */
+    int                    priority, timeout_ms; /* -1: none */
+    tc_future *const      *after;
+    size_t                 n_after;
+    bool                   auto_release, is_canonical;
+};
+
+struct tci_answers; /* diagnose.c */
+
+struct tci_op {
+    struct tci_task     task; /* brings it to the loop */
+    struct tci_list     link; /* in comm->ops */
+    struct tci_comm    *comm; /* borrowed; outlives the operation */
+    tc_future          *future; /* the operation's share */
+    struct tci_op_args  args;
+    struct tci_key      key; /* lane and step are filled in per transfer */
+    struct tci_tag     *tag;
+    enum tci_op_state   state;
+    uint32_t            steps, blocks, slots;
+    size_t              lanes_total; /* segments */
+    size_t              lanes_next;
+    uint32_t            lanes_live, xfers_live;
+    const void        **inputs; /* owned; of a FOLD, one a rank; NULL without */
+    struct tci_timer    timer;
+    uint64_t            begin_ns, deadline_ns;
+    bool                is_asked; /* the others were asked what they are doing */
+    struct tci_answers *answers;  /* owned, or NULL */
+    tc_future         **after;    /* owned references, or NULL */
+    struct tci_future_hook *hooks; /* owned, one for each of them */
+    size_t              after_left;
+    struct tci_error    error;
+    struct tci_lane     lanes[TCI_LANES_MAX];
+};
+
+size_t tci_op_bytes(void);
+
+/* Start an operation; the caller owns the future, which may have failed already.  Any thread. */
+tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args);
+
+/* Stop opening steps, abort what is open, settle when the last transfer has ended.  The first
+ * cause counts.  When tell is set the other ranks learn of it.  Loop thread. */
+void tci_op_fail(struct tci_op *op, const struct tci_error *error, bool tell);
+/* The same from its parts. */
+__attribute__((format(printf, 5, 6))) void tci_op_fail_with(struct tci_op *op, tc_status_t status,
+                                                            int rank, bool tell, const char *fmt,
+                                                            ...);
+
+/* For the engine: all lanes are done; the last transfer of a draining operation has ended. */
+void tci_op_done(struct tci_op *op);
+void tci_op_drained(struct tci_op *op);
+
+/* "tag 7", or "call 12 in order" into text. */
+const char *tci_tag_print(uint32_t space, uint64_t tag, char *text, size_t text_bytes);
+/* "allreduce(1024 x f32, sum, direct)": the whole call, for mismatches. */
+const char *tci_call_print(const struct tci_call *call, char *text, size_t text_bytes);
+bool        tci_call_is_equal(const struct tci_call *a, const struct tci_call *b);
+
+#endif
