@@ -22,6 +22,16 @@ struct tci_loop *tci_loop_of(struct tci_exec *exec);
  * caller's business.  Not from inside the loop. */
 void tci_loop_call(struct tci_loop *loop, void (*fn)(void *arg), void *arg);
 
+/* Wait until is_true(arg), which is asked on the loop after each turn that did something.  Not from
+ * inside the loop. */
+void tci_loop_await(struct tci_loop *loop, bool (*is_true)(void *arg), void *arg);
+
+/* Whether no task is left; for the function given to tci_loop_await.  Loop thread. */
+bool tci_loop_is_drained(struct tci_loop *loop);
+
+/* Whether the caller is user code that the loop runs: a continuation.  Any thread. */
+bool tci_loop_is_in_user(struct tci_loop *loop);
+
 /* One turn for tc_poll and tc_dispatch; see there. */
 tc_status_t tci_loop_turn(struct tci_loop *loop, int timeout_ms);
 int         tci_loop_fd(struct tci_loop *loop);

@@ -1,0 +1,246 @@
+/* turn.c - one turn of the loop, and whether to turn again at once, to spin, or to sleep. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <sched.h>
+
+#include "core/assert.h"
+#include "core/future.h"
+#include "loop/state.h"
+
+/* Completions a source may take in before the next one has its turn. */
+#define BUDGET 64
+/* Passes and time without asking the reactor while there is always something to do, or while we
+ * spin: what it costs (1 us) stays small, and other descriptors wait no longer than that. */
+#define ASK_PASSES 64
+#define ASK_NS     (100 * TCI_NS_PER_US)
+/* Spinning for work that is on its way, when each rank has a core: three sleeps' worth of wake-ups
+ * (62 us each).  When ranks share cores the others are let through instead, for less long. */
+#define SPIN_NS       (200 * TCI_NS_PER_US)
+#define SHARED_NS     (50 * TCI_NS_PER_US)
+#define SHARED_YIELDS 16
+
+/* ---- The parts of a turn ------------------------------------------------------------------- */
+
+static struct tci_task *take_queue(struct tci_queue *queue)
+{
+    struct tci_task *head = queue->head;
+
+    queue->head = NULL;
+    queue->tail = &queue->head;
+    return head;
+}
+
+/* Run the tasks of a chain; what they post waits for the next chain. */
+static unsigned run_tasks(struct tci_task *task)
+{
+    unsigned count = 0;
+
+    while (task != NULL) {
+        struct tci_task *next = task->next;
+
+        task->fn(task);
+        task = next;
+        count++;
+    }
+    return count;
+}
+
+/* User code is called from here and from nowhere else. */
+static unsigned run_user(struct tci_loop *loop)
+{
+    unsigned count;
+
+    if (loop->user.head == NULL)
+        return 0;
+    loop->is_in_user = true;
+    count = run_tasks(take_queue(&loop->user));
+    loop->is_in_user = false;
+    return count;
+}
+
+/* Sources may come and go while one of them is polled: loop->cursor moves with that. */
+static unsigned poll_sources(struct tci_loop *loop)
+{
+    unsigned count = 0;
+
+    TC_ASSERT(loop->cursor == NULL);
+    for (struct tci_source *source = loop->sources; source != NULL; source = loop->cursor) {
+        loop->cursor = source->next;
+        count += source->poll(source, BUDGET);
+    }
+    loop->cursor = NULL;
+    return count;
+}
+
+static bool arm_sources(struct tci_loop *loop)
+{
+    bool is_armed = true;
+
+    TC_ASSERT(loop->cursor == NULL);
+    for (struct tci_source *source = loop->sources; source != NULL && is_armed;
+         source = loop->cursor) {
+        loop->cursor = source->next;
+        is_armed = source->arm(source);
+    }
+    loop->cursor = NULL;
+    return is_armed;
+}
+
+static bool is_work_expected(struct tci_loop *loop)
+{
+    for (struct tci_source *source = loop->sources; source != NULL; source = source->next)
+        if (source->expects(source))
+            return true;
+    return false;
+}
+
+/* A timer that arms itself again for now waits for the next turn. */
+static unsigned run_timers(struct tci_loop *loop)
+{
+    size_t count_max = loop->timers.count;
+    unsigned count = 0;
+
+    while (count < count_max) {
+        struct tci_timer *timer = tci_heap_first(&loop->timers);
+
+        if (timer == NULL || timer->deadline_ns > tci_loop_now(loop))
+            break;
+        tci_heap_clear(&loop->timers, timer);
+        timer->fn(timer);
+        count++;
+    }
+    return count;
+}
+
+uint64_t tci_loop_next_ns(struct tci_loop *loop)
+{
+    struct tci_timer *timer = tci_heap_first(&loop->timers);
+
+    return timer == NULL ? TCI_NEVER : timer->deadline_ns;
+}
+
+/* ---- The turn ------------------------------------------------------------------------------ */
+
+bool tci_loop_is_drained(struct tci_loop *loop)
+{
+    return loop->posted.head == NULL && loop->user.head == NULL && tci_inbox_is_empty(&loop->inbox);
+}
+
+unsigned tci_loop_pass(struct tci_loop *loop)
+{
+    unsigned done;
+
+    TC_ASSERT(tci_loop_is_here(loop) && !loop->is_in_wait);
+    loop->is_now_stale = true;
+    loop->passes++;
+    done = run_tasks(tci_inbox_take(&loop->inbox));
+    done += run_tasks(take_queue(&loop->posted));
+    done += poll_sources(loop);
+    done += run_tasks(take_queue(&loop->posted)); /* the engine, above all */
+    done += run_user(loop);
+    done += run_timers(loop);
+    if (done != 0 && loop->calls != NULL)
+        tci_loop_call_check(loop);
+    return done;
+}
+
+void tci_loop_ask(struct tci_loop *loop, uint64_t timeout_ns)
+{
+    loop->passes = 0;
+    loop->is_now_stale = true; /* for what is called after the sleep */
+    loop->is_in_wait = true;
+    loop->reactor->wait(loop->reactor, timeout_ns);
+    loop->is_in_wait = false;
+    loop->is_now_stale = true;
+    loop->asked_ns = tci_loop_now(loop);
+}
+
+bool tci_loop_may_sleep(struct tci_loop *loop)
+{
+    if (loop->posted.head != NULL || loop->user.head != NULL || !arm_sources(loop))
+        return false;
+    if (loop->posted.head != NULL || loop->user.head != NULL)
+        return false; /* arming brought it up */
+    return tci_wake_sleep(loop);
+}
+
+/* ---- Turn after turn ----------------------------------------------------------------------- */
+
+/* Whether to poll once more instead of sleeping. */
+static bool is_hot(struct tci_loop *loop)
+{
+    bool has_cores;
+    uint64_t limit_ns;
+
+    if (loop->spin_us == 0 || !is_work_expected(loop))
+        return false;
+    /* relaxed: a hint */
+    has_cores = atomic_load_explicit(&loop->local_ranks, memory_order_relaxed) <= loop->cores;
+    limit_ns = has_cores ? SPIN_NS : SHARED_NS;
+    if (loop->spin_us > 0)
+        limit_ns = (uint64_t)loop->spin_us * TCI_NS_PER_US;
+    else if (!has_cores && loop->yields >= SHARED_YIELDS)
+        return false;
+    if (tci_loop_now(loop) - loop->progress_ns >= limit_ns)
+        return false;
+    if (!has_cores) {
+        loop->yields++;
+        sched_yield();
+    }
+    return true;
+}
+
+static void sleep_until(struct tci_loop *loop, uint64_t deadline_ns)
+{
+    uint64_t next_ns;
+
+    if (!tci_loop_may_sleep(loop))
+        return;
+    next_ns = tci_loop_next_ns(loop);
+    if (next_ns < deadline_ns)
+        deadline_ns = next_ns;
+    loop->is_now_stale = true;
+    if (deadline_ns == TCI_NEVER)
+        tci_loop_ask(loop, TCI_NEVER);
+    else if (deadline_ns > tci_loop_now(loop))
+        tci_loop_ask(loop, deadline_ns - loop->now_ns);
+    tci_wake_rise(loop);
+}
+
+static void note_progress(struct tci_loop *loop)
+{
+    loop->progress_ns = tci_loop_now(loop);
+    loop->yields = 0;
+    if (loop->mode != TC_LOOP_THREAD)
+        tci_loop_tell(loop);
+}
+
+void tci_loop_run(struct tci_loop *loop, const struct tci_waiter *waiter, bool is_once)
+{
+    bool is_last = false;
+
+    loop->is_now_stale = true;
+    loop->progress_ns = tci_loop_now(loop);
+    loop->yields = 0;
+    while (!loop->is_stopping) {
+        unsigned events = loop->events;
+        unsigned done = tci_loop_pass(loop);
+        bool is_idle = done == 0 && !is_hot(loop);
+
+        if (waiter->is_done != NULL && waiter->is_done(waiter->arg))
+            break;
+        if (done != 0)
+            note_progress(loop);
+        if (is_last || (is_once && done != 0) || waiter->deadline_ns <= tci_loop_now(loop))
+            break;
+        if (is_idle)
+            sleep_until(loop, waiter->deadline_ns);
+        else if (loop->passes >= ASK_PASSES || tci_loop_now(loop) - loop->asked_ns >= ASK_NS)
+            tci_loop_ask(loop, 0);
+        if (loop->events != events) {
+            note_progress(loop);
+            is_last = is_once; /* one more pass, for what they posted */
+        }
+    }
+    if (waiter->is_done != NULL)
+        note_progress(loop);
+}
