@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "core/exec.h"
+#include "core/list.h"
 #include "core/pool.h"
 #include "core/trace.h"
 #include "tcdist/context.h"
@@ -19,6 +20,10 @@ struct tc_context {
     struct tci_pool    futures; /* of tc_future */
     struct tci_pool    ops;     /* of struct tci_op */
     struct tci_scratch scratch; /* loop thread */
+
+    /* Groups that stand; tc_shutdown has them closed and waits until none is left.  Loop thread. */
+    struct tci_list groups;
+    void (*close_groups)(struct tc_context *context); /* the roof's; NULL: there never was one */
 
     atomic_uint        holds;     /* of futures, and of the roof; the last frees the context */
     struct tc_future  *no_memory; /* a reference: what is given where no future is to be had */
