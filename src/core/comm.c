@@ -49,8 +49,9 @@ static void carry_out_doom(struct tci_task *task)
     if (tag != NULL && tag->op != NULL && tag->op->state != TCI_OP_NEW &&
         tag->op->key.use <= doom->key.use)
         tci_op_fail(tag->op, &doom->error, doom->tell);
-    atomic_fetch_sub_explicit(&doom->comm->ops_live, 1, memory_order_acq_rel);
+    struct tci_comm *comm = doom->comm;
     tci_free(doom);
+    tci_comm_release(comm);
 }
 
 /* key.use: the latest use that is meant. */
@@ -150,12 +151,12 @@ struct news {
 
 static void relay(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
 {
-    if (comm->rank != 0 || is_p2p(notice->key.space))
-        return;
-    if (notice->kind == TCI_NOTICE_ANSWER)
+    bool is_lost = notice->kind == TCI_NOTICE_LOST;
+
+    if (comm->rank != 0 || (is_p2p(notice->key.space) && !is_lost))
         return;
     for (int peer = 1; peer < comm->size; peer++)
-        if ((uint32_t)peer != from && peer != notice->culprit)
+        if ((uint32_t)peer != from && !(is_lost && peer == notice->culprit))
             comm->transport->ops->notify(comm->transport, (uint32_t)peer, notice);
 }
 
@@ -200,8 +201,8 @@ static void read_news(struct tci_task *task)
             break;
         }
     }
-    atomic_fetch_sub_explicit(&comm->ops_live, 1, memory_order_acq_rel);
     tci_free(news);
+    tci_comm_release(comm);
 }
 
 static void noticed(struct tci_transport_sink *sink, uint32_t peer, const struct tci_notice *notice)
@@ -302,6 +303,13 @@ void tci_comm_fini(struct tci_comm *comm)
     tci_free(comm->ordered_p2p);
     comm->ordered_p2p = NULL;
     pthread_mutex_destroy(&comm->lock);
+}
+
+void tci_comm_release(struct tci_comm *comm)
+{
+    if (atomic_fetch_sub_explicit(&comm->ops_live, 1, memory_order_acq_rel) == 1 &&
+        comm->on_idle != NULL)
+        comm->on_idle(comm);
 }
 
 void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice)

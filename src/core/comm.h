@@ -7,6 +7,7 @@
 
 #include "core/context.h"
 #include "core/engine.h"
+#include "tcdist/dist.h"
 
 struct tci_comm_config {
     int      rank, size;
@@ -49,6 +50,12 @@ struct tci_comm {
     void *owner;
 };
 
+/* The public handle of a group begins with its comm. */
+static inline struct tci_comm *tci_comm_of(const tc_dist_ctx *group)
+{
+    return (struct tci_comm *)group;
+}
+
 /* transport is taken over (its cq and sink are set here).  -1 without memory. */
 int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transport *transport,
                   const struct tci_comm_config *config);
@@ -61,6 +68,9 @@ void tci_comm_break(struct tci_comm *comm, const struct tci_error *error, bool t
 
 /* A copy of the first error; its status is TC_OK while all is well.  Any thread. */
 void tci_comm_error(struct tci_comm *comm, struct tci_error *out);
+
+/* One live thing fewer; the last one tells the roof.  Loop thread. */
+void tci_comm_release(struct tci_comm *comm);
 
 /* Send a notice to all other ranks: by way of rank 0, which every rank is linked with. */
 void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice);

@@ -41,9 +41,7 @@ static void free_op(struct tci_op *op)
     tci_free(op->after);
     tci_free(op->hooks);
     tci_pool_put(&comm->context->ops, op);
-    if (atomic_fetch_sub_explicit(&comm->ops_live, 1, memory_order_acq_rel) == 1 &&
-        comm->on_idle != NULL)
-        comm->on_idle(comm);
+    tci_comm_release(comm);
 }
 
 /* Release the tag first: whoever sees the future settled may use the tag again. */
@@ -107,7 +105,7 @@ static void tell_others(struct tci_op *op)
         return;
     if (op->args.peer == TCI_ALL_PEERS)
         tci_comm_tell(op->comm, &notice);
-    else
+    else if (op->args.peer != op->comm->rank)
         op->comm->transport->ops->notify(op->comm->transport, (uint32_t)op->args.peer, &notice);
 }
 

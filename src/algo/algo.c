@@ -1,0 +1,44 @@
+/* algo.c - the table of plans, and how to find one in it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "algo/algo.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "core/assert.h"
+
+const struct tci_plan *const tci_plans[] = {
+    &tci_oneshot_allreduce,
+    &tci_direct_allreduce,
+    &tci_ring_allreduce,
+    &tci_tree_allreduce,
+    &tci_oneshot_broadcast,
+    &tci_direct_broadcast,
+    &tci_tree_broadcast,
+    &tci_direct_allgather,
+    &tci_ring_allgather,
+    &tci_direct_reduce_scatter,
+    &tci_ring_reduce_scatter,
+    &tci_dissemination_barrier,
+    &tci_p2p_send,
+    &tci_p2p_recv,
+    NULL,
+};
+
+const struct tci_plan *tci_plan_find(enum tci_coll coll, const char *name)
+{
+    TC_ASSERT(name != NULL);
+
+    for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++)
+        if ((*plan)->coll == coll && strcmp((*plan)->name, name) == 0)
+            return *plan;
+    return NULL;
+}
+
+const struct tci_plan *tci_plan_by_id(enum tci_coll coll, uint8_t id)
+{
+    for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++)
+        if ((*plan)->coll == coll && (*plan)->id == id)
+            return *plan;
+    return NULL;
+}

@@ -1,0 +1,35 @@
+/* algo.h - the table of plans: every algorithm for every collective. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_ALGO_H
+#define TCI_ALGO_H
+
+#include "core/plan.h"
+
+/* On the wire, so that two ranks which chose differently notice: never reused, only added to. */
+enum tci_algo_id {
+    TCI_ALGO_ONESHOT = 1,
+    TCI_ALGO_DIRECT = 2,
+    TCI_ALGO_RING = 3,
+    TCI_ALGO_TREE = 4,
+    TCI_ALGO_DISSEMINATION = 5,
+    TCI_ALGO_SEND = 6,
+    TCI_ALGO_RECV = 7
+};
+
+/* All plans, NULL after the last.  Any thread. */
+extern const struct tci_plan *const tci_plans[];
+
+/* The plan of that name or id for a collective, NULL where there is none.  Any thread. */
+const struct tci_plan *tci_plan_find(enum tci_coll coll, const char *name);
+const struct tci_plan *tci_plan_by_id(enum tci_coll coll, uint8_t id);
+
+/* The rows, each in the file of its algorithm. */
+extern const struct tci_plan tci_oneshot_allreduce, tci_oneshot_broadcast;
+extern const struct tci_plan tci_direct_allreduce, tci_direct_broadcast;
+extern const struct tci_plan tci_direct_allgather, tci_direct_reduce_scatter;
+extern const struct tci_plan tci_ring_allreduce, tci_ring_allgather, tci_ring_reduce_scatter;
+extern const struct tci_plan tci_tree_allreduce, tci_tree_broadcast;
+extern const struct tci_plan tci_dissemination_barrier;
+extern const struct tci_plan tci_p2p_send, tci_p2p_recv;
+
+#endif

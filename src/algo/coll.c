@@ -1,0 +1,283 @@
+/* coll.c - the public collectives: check the arguments, choose a plan, start. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "algo/coll.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "algo/select.h"
+#include "core/base.h"
+
+void tc_options_default(tc_options *options)
+{
+    if (options == NULL)
+        return;
+    memset(options, 0, sizeof(*options));
+    options->abi_version = TC_OPTIONS_ABI_VERSION;
+    options->auto_release = true;
+}
+
+tc_future *tci_refuse(const struct tci_comm *comm, const struct tci_error *error)
+{
+    return tci_future_failed(comm->context, error);
+}
+
+/* ---- checks ------------------------------------------------------------------------------- */
+
+/* Write down what is wrong with an argument; gives false. */
+__attribute__((format(printf, 3, 4))) static bool bad(struct tci_error *error, const char *name,
+                                                      const char *fmt, ...)
+{
+    char    text[256];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, name, "%s: %s", name, text);
+    return false;
+}
+
+bool tci_check_options(const tc_options *options, struct tci_error *error, const char *name)
+{
+    if (options == NULL)
+        return true;
+    if (options->abi_version != TC_OPTIONS_ABI_VERSION) {
+        tci_error_set(error, TC_ERR_ABI_MISMATCH, -1, 0, name,
+                      "%s: options of version %u, the library has %d: fill them with "
+                      "tc_options_default",
+                      name, options->abi_version, TC_OPTIONS_ABI_VERSION);
+        return false;
+    }
+    if (options->priority < -128 || options->priority > 127)
+        return bad(error, name, "priority %d is not in -128 … 127", options->priority);
+    if (options->timeout_ms < -1)
+        return bad(error, name, "timeout_ms %d is negative", options->timeout_ms);
+    if (options->numerics < TC_NUMERICS_DEFAULT || options->numerics > TC_NUMERICS_FAST)
+        return bad(error, name, "numerics %d is no tc_numerics_t", options->numerics);
+    if (options->n_after > 0 && options->after == NULL)
+        return bad(error, name, "after is NULL, n_after %zu", options->n_after);
+    for (size_t i = 0; i < options->n_after; i++)
+        if (options->after[i] == NULL)
+            return bad(error, name, "after[%zu] is NULL", i);
+    return true;
+}
+
+static bool check_dtype(const struct tci_request *request, struct tci_error *error)
+{
+    tc_status_t status = TC_OK;
+
+    if (request->op >= 0)
+        status = tc_reduce_supported(request->dtype, (tc_reduce_op_t)request->op);
+    else if (tc_dtype_size(request->dtype) == 0)
+        status = TC_ERR_UNSUPPORTED_DTYPE;
+    if (status == TC_OK)
+        return true;
+    if (status == TC_ERR_UNSUPPORTED_DTYPE)
+        tci_error_set(error, status, -1, request->tag, request->name,
+                      "%s: element type %d is not carried", request->name, (int)request->dtype);
+    else
+        tci_error_set(error, status, -1, request->tag, request->name,
+                      "%s: operator %s (%d) is not defined for %s", request->name,
+                      tc_reduce_op_name((tc_reduce_op_t)request->op), request->op,
+                      tc_dtype_name(request->dtype));
+    return false;
+}
+
+bool tci_check_payload(const struct tci_request *request, size_t blocks, struct tci_error *error)
+{
+    size_t bytes;
+
+    if (!check_dtype(request, error))
+        return false;
+    if (!tci_array_bytes(request->count, tc_dtype_size(request->dtype), &bytes) ||
+        !tci_array_bytes(bytes, blocks, &bytes) || bytes > PTRDIFF_MAX)
+        return bad(error, request->name, "count %zu is more than memory can hold", request->count);
+    if (request->count > 0 && (request->send == NULL || request->recv == NULL))
+        return bad(error, request->name, "a buffer is NULL, the count is %zu", request->count);
+    return true;
+}
+
+/* ---- start -------------------------------------------------------------------------------- */
+
+void tci_apply_options(const struct tci_comm *comm, const tc_options *options,
+                       struct tci_op_args *args)
+{
+    tc_options defaults;
+
+    tc_options_default(&defaults);
+    if (options == NULL)
+        options = &defaults;
+    args->priority = options->priority;
+    args->timeout_ms =
+        options->timeout_ms != 0 ? options->timeout_ms : comm->context->config.timeout_ms;
+    args->after = options->after;
+    args->n_after = options->n_after;
+    args->auto_release = options->auto_release;
+}
+
+static void fill(const struct tci_comm *comm, const struct tci_request *request,
+                 struct tci_op_args *args)
+{
+    *args = (struct tci_op_args){
+        .name = request->name,
+        .shape = {.rank = (uint32_t)comm->rank,
+                  .size = (uint32_t)comm->size,
+                  .root = request->root < 0 ? 0 : (uint32_t)request->root,
+                  .in_place = request->in_place},
+        .call = {.count = request->count,
+                 .root = request->root,
+                 .coll = (uint8_t)request->coll,
+                 .dtype = request->is_typed ? (uint8_t)request->dtype : 255,
+                 .op = request->op < 0 ? 255 : (uint8_t)request->op},
+        .send = request->send,
+        .recv = request->recv,
+        .count = request->count,
+        .elem_bytes = request->is_typed ? tc_dtype_size(request->dtype) : 0,
+        .tag = request->tag,
+        .space = TCI_SPACE_TAGGED,
+        .peer = TCI_ALL_PEERS,
+    };
+    tci_apply_options(comm, request->options, args);
+}
+
+tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
+{
+    struct tci_comm   *comm = tci_comm_of(group);
+    const tc_options  *options = request->options;
+    struct tci_error   error = {0};
+    struct tci_op_args args;
+
+    if (group == NULL) {
+        bad(&error, request->name, "the group is NULL");
+        return tci_future_failed(NULL, &error);
+    }
+    if (!tci_check_options(options, &error, request->name) ||
+        (request->is_typed && !tci_check_payload(request, (size_t)comm->size, &error)))
+        return tci_refuse(comm, &error);
+    if (request->root < -1 || request->root >= comm->size) {
+        bad(&error, request->name, "the root is not in 0 … %d", comm->size - 1);
+        return tci_refuse(comm, &error);
+    }
+    fill(comm, request, &args);
+    if (request->op >= 0)
+        tci_fold_init(&args.fold, request->dtype, (tc_reduce_op_t)request->op);
+    if (tci_select(comm, &args, request->coll, options != NULL ? options->numerics : 0,
+                   options != NULL ? options->algorithm : NULL, &error) != TC_OK)
+        return tci_refuse(comm, &error);
+    if (args.tag == TC_TAG_ORDERED) {
+        args.space = TCI_SPACE_ORDERED;
+        args.tag = atomic_fetch_add_explicit(&comm->ordered_next, 1, memory_order_relaxed);
+        args.auto_release = true;
+    }
+    return tci_op_start(comm, &args);
+}
+
+/* ---- the calls ---------------------------------------------------------------------------- */
+
+tc_future *tc_allreduce_async(tc_dist_ctx *group, uint64_t tag, const void *send, void *recv,
+                              size_t count, tc_dtype_t dtype, tc_reduce_op_t op,
+                              const tc_options *options)
+{
+    return tci_coll_start(group, &(struct tci_request){.name = "allreduce",
+                                                       .coll = TCI_COLL_ALLREDUCE,
+                                                       .tag = tag,
+                                                       .send = send,
+                                                       .recv = recv,
+                                                       .count = count,
+                                                       .is_typed = true,
+                                                       .dtype = dtype,
+                                                       .op = (int)op < 0 ? 1000 : (int)op,
+                                                       .root = -1,
+                                                       .in_place = send == recv,
+                                                       .options = options});
+}
+
+tc_future *tc_reduce_scatter_async(tc_dist_ctx *group, uint64_t tag, const void *send, void *recv,
+                                   size_t count_per_rank, tc_dtype_t dtype, tc_reduce_op_t op,
+                                   const tc_options *options)
+{
+    return tci_coll_start(group, &(struct tci_request){.name = "reduce_scatter",
+                                                       .coll = TCI_COLL_REDUCE_SCATTER,
+                                                       .tag = tag,
+                                                       .send = send,
+                                                       .recv = recv,
+                                                       .count = count_per_rank,
+                                                       .is_typed = true,
+                                                       .dtype = dtype,
+                                                       .op = (int)op < 0 ? 1000 : (int)op,
+                                                       .root = -1,
+                                                       .in_place = send == recv,
+                                                       .options = options});
+}
+
+tc_future *tc_broadcast_async(tc_dist_ctx *group, uint64_t tag, void *buf, size_t count,
+                              tc_dtype_t dtype, int root, const tc_options *options)
+{
+    return tci_coll_start(group, &(struct tci_request){.name = "broadcast",
+                                                       .coll = TCI_COLL_BROADCAST,
+                                                       .tag = tag,
+                                                       .send = buf,
+                                                       .recv = buf,
+                                                       .count = count,
+                                                       .is_typed = true,
+                                                       .dtype = dtype,
+                                                       .op = -1,
+                                                       .root = root < 0 ? -2 : root,
+                                                       .in_place = true,
+                                                       .options = options});
+}
+
+tc_future *tc_allgather_async(tc_dist_ctx *group, uint64_t tag, const void *send, void *recv,
+                              size_t count_per_rank, tc_dtype_t dtype, const tc_options *options)
+{
+    size_t own = 0;
+
+    if (group != NULL)
+        own = (size_t)tci_comm_of(group)->rank * count_per_rank * tc_dtype_size(dtype);
+    return tci_coll_start(group, &(struct tci_request){.name = "allgather",
+                                                       .coll = TCI_COLL_ALLGATHER,
+                                                       .tag = tag,
+                                                       .send = send,
+                                                       .recv = recv,
+                                                       .count = count_per_rank,
+                                                       .is_typed = true,
+                                                       .dtype = dtype,
+                                                       .op = -1,
+                                                       .root = -1,
+                                                       .in_place = send != NULL && recv != NULL &&
+                                                                   (uintptr_t)send ==
+                                                                       (uintptr_t)recv + own,
+                                                       .options = options});
+}
+
+tc_future *tc_barrier_async(tc_dist_ctx *group, uint64_t tag, const tc_options *options)
+{
+    return tci_coll_start(group, &(struct tci_request){.name = "barrier",
+                                                       .coll = TCI_COLL_BARRIER,
+                                                       .tag = tag,
+                                                       .op = -1,
+                                                       .root = -1,
+                                                       .in_place = true,
+                                                       .options = options});
+}
+
+tc_status_t tc_tag_release(tc_dist_ctx *group, uint64_t tag)
+{
+    struct tci_tag_name name = {.tag = tag, .peer = TCI_ALL_PEERS, .space = TCI_SPACE_TAGGED};
+    tc_status_t         status;
+
+    if (group == NULL)
+        return tci_fail(TC_ERR_INVALID_ARG, "tag_release", "tag_release: the group is NULL");
+    status = tci_tags_release(&tci_comm_of(group)->tags, &name);
+    if (status == TC_ERR_BUSY)
+        return tci_fail(status, "tag_release",
+                        "tag_release: the operation of tag %llu is still running: wait for it",
+                        (unsigned long long)tag);
+    if (status != TC_OK)
+        return tci_fail(status, "tag_release", "tag_release: tag %llu is not reserved",
+                        (unsigned long long)tag);
+    return TC_OK;
+}

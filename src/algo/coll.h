@@ -1,0 +1,36 @@
+/* coll.h - what the public calls share: their arguments, checked. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_COLL_H
+#define TCI_COLL_H
+
+#include "core/comm.h"
+#include "tcdist/collective.h"
+
+/* A public call before it has been checked.  Fields that a call has not stay zero, but for root
+ * and op, which are -1 then. */
+struct tci_request {
+    const char       *name;
+    enum tci_coll     coll;
+    uint64_t          tag;
+    const void       *send;
+    void             *recv;
+    size_t            count;
+    bool              is_typed; /* has count and dtype */
+    tc_dtype_t        dtype;
+    int               op, root;
+    bool              in_place;
+    const tc_options *options;
+};
+
+/* Check, choose, start.  Never NULL. */
+tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request);
+
+/* The parts that send and receive need too: false, with the cause in error. */
+bool tci_check_options(const tc_options *options, struct tci_error *error, const char *name);
+bool tci_check_payload(const struct tci_request *request, size_t blocks, struct tci_error *error);
+/* Copy what the options say, or their default, into args. */
+void tci_apply_options(const struct tci_comm *comm, const tc_options *options,
+                       struct tci_op_args *args);
+tc_future *tci_refuse(const struct tci_comm *comm, const struct tci_error *error);
+
+#endif

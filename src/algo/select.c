@@ -1,0 +1,120 @@
+/* select.c - the cheapest plan for a call, unless one was asked for by name. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "algo/select.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "core/base.h"
+
+/* Up to this payload one round of everyone to everyone is cheaper than two rounds with less
+ * traffic; divided by the ranks, since the traffic grows with them.  docs/performance.md. */
+enum { ONESHOT_BYTES_MAX = 128 << 10 };
+
+/* Above this number of ranks a tree takes fewer messages a rank than one to everyone. */
+enum { FLAT_RANKS_MAX = 8 };
+
+/* Broadcasts from this size on are worth cutting: every rank then sends. */
+enum { CUT_BROADCAST_BYTES_MIN = 256 << 10 };
+
+enum { TREE_RADIX = 2 };
+
+static const char *choose(const struct tci_comm *comm, const struct tci_op_args *args,
+                          enum tci_coll coll)
+{
+    size_t bytes = args->count * args->elem_bytes, ranks = (size_t)comm->size;
+
+    switch (coll) {
+    case TCI_COLL_ALLREDUCE:
+        return bytes <= ONESHOT_BYTES_MAX / ranks ? "oneshot" : "direct";
+    case TCI_COLL_BROADCAST:
+        if (bytes >= CUT_BROADCAST_BYTES_MIN && ranks > 2)
+            return "direct";
+        return ranks <= FLAT_RANKS_MAX && ranks == 2 ? "oneshot" : "tree";
+    case TCI_COLL_BARRIER:
+        return "dissemination";
+    default:
+        return "direct";
+    }
+}
+
+/* "direct, oneshot, …": what a collective has. */
+static void list_names(enum tci_coll coll, char *text, size_t text_bytes)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (size_t p = 0; tci_plans[p] != NULL && used < text_bytes; p++)
+        if (tci_plans[p]->coll == coll)
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s%s", used > 0 ? ", " : "",
+                                     tci_plans[p]->name);
+}
+
+static tc_status_t refuse(struct tci_error *error, const struct tci_op_args *args, const char *name,
+                          const char *why)
+{
+    tci_error_set(error, TC_ERR_UNSUPPORTED, -1, args->tag, args->name, "%s: algorithm \"%s\" %s",
+                  args->name, name, why);
+    return TC_ERR_UNSUPPORTED;
+}
+
+/* Whether a plan can keep the promises of the call. */
+static tc_status_t check(const struct tci_op_args *args, const struct tci_plan *plan,
+                         bool is_canonical, struct tci_error *error)
+{
+    bool folds = args->call.op != 255;
+
+    if (!folds || plan->canonical || args->shape.size == 1)
+        return TC_OK;
+    if (is_canonical)
+        return refuse(error, args, plan->name,
+                      "does not fold in rank order: ask for TC_NUMERICS_FAST, or for \"oneshot\" "
+                      "or \"direct\"");
+    if (args->call.op == TC_REDUCE_AVG && args->fold.divide == NULL)
+        return refuse(error, args, plan->name,
+                      "cannot average integers, whose partial sums may wrap: use \"oneshot\" or "
+                      "\"direct\"");
+    return TC_OK;
+}
+
+static size_t lane_elems(const struct tci_comm *comm, const struct tci_op_args *args)
+{
+    size_t per_elem = tci_max(args->elem_bytes, 1);
+
+    if (args->plan->layout == TCI_LAYOUT_GATHER || args->plan->layout == TCI_LAYOUT_SCATTER)
+        per_elem *= (size_t)comm->size;
+    return tci_max(1, comm->segment_bytes / per_elem);
+}
+
+tc_status_t tci_select(const struct tci_comm *comm, struct tci_op_args *args, enum tci_coll coll,
+                       int numerics, const char *algorithm, struct tci_error *error)
+{
+    const struct tci_plan *plan = NULL;
+    char                   names[128];
+    tc_status_t            status;
+
+    if (numerics == TC_NUMERICS_DEFAULT)
+        numerics = comm->numerics;
+    args->is_canonical = numerics != TC_NUMERICS_FAST;
+    if (algorithm == NULL && comm->algorithm[0] != '\0')
+        plan = tci_plan_find(coll, comm->algorithm);
+    if (plan != NULL && check(args, plan, args->is_canonical, &(struct tci_error){0}) != TC_OK)
+        plan = NULL; /* a default for everything applies where it can */
+    if (plan == NULL)
+        plan = tci_plan_find(coll, algorithm != NULL ? algorithm : choose(comm, args, coll));
+    if (plan == NULL) {
+        list_names(coll, names, sizeof(names));
+        tci_error_set(error, TC_ERR_INVALID_ARG, -1, args->tag, args->name,
+                      "%s has no algorithm \"%s\"; it has: %s", args->name, algorithm, names);
+        return TC_ERR_INVALID_ARG;
+    }
+    status = check(args, plan, args->is_canonical, error);
+    if (status != TC_OK)
+        return status;
+    args->plan = plan;
+    args->shape.radix = TREE_RADIX;
+    args->call.plan = (uint8_t)(plan->id | (args->is_canonical ? 0 : 128));
+    args->lane_elems = lane_elems(comm, args);
+    return TC_OK;
+}

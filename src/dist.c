@@ -1,0 +1,232 @@
+/* dist.c - the public calls about groups: init, environment, health, finalize, close. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tcdist/dist.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base.h"
+#include "group.h"
+
+void tc_dist_options_default(tc_dist_options *options)
+{
+    if (options == NULL)
+        return;
+    memset(options, 0, sizeof(*options));
+    options->abi_version = TC_DIST_OPTIONS_ABI_VERSION;
+    options->backend = TC_DIST_ANY;
+    options->world_size = 1;
+    options->listen_fd = -1;
+}
+
+tc_future *tc_dist_init_async(tc_context *context, const tc_dist_options *options,
+                              tc_dist_ctx **out)
+{
+    return tci_join(context, options, false, out);
+}
+
+static tc_status_t wait_and_release(tc_future *future)
+{
+    tc_status_t status = tc_future_wait(future, -1);
+
+    tc_future_release(future);
+    return status;
+}
+
+/* Waiting inside the loop would stop what is waited for. */
+static bool is_outside(tc_context *context, const char *name)
+{
+    if (!context->exec->ops->is_here(context->exec))
+        return true;
+    tci_fail(TC_ERR_INVALID_ARG, name, "%s: not from a continuation, which it would wait for",
+             name);
+    return false;
+}
+
+tc_status_t tc_dist_init(tc_context *context, tc_dist_backend_t backend, int world_size, int rank,
+                         const char *rendezvous_url, tc_dist_ctx **out)
+{
+    tc_dist_options options;
+
+    tc_dist_options_default(&options);
+    options.backend = (int)backend;
+    options.world_size = world_size;
+    options.rank = rank;
+    options.rendezvous_url = rendezvous_url;
+    if (context != NULL && !is_outside(context, "dist_init"))
+        return TC_ERR_INVALID_ARG;
+    return wait_and_release(tci_join(context, &options, false, out));
+}
+
+/* ---- the launcher's environment ----------------------------------------------------------- */
+
+/* A whole number in low … high from a variable; `otherwise` when it is not set. */
+static bool read_number(const char *name, int low, int high, int otherwise, int *out)
+{
+    const char *text = getenv(name);
+    char       *end;
+
+    *out = otherwise;
+    if (text == NULL || *text == '\0')
+        return true;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno == 0 && *end == '\0' && value >= low && value <= high) {
+        *out = (int)value;
+        return true;
+    }
+    tci_fail(TC_ERR_INVALID_ARG, "dist_init_env", "%s is \"%s\": it must be a number in %d … %d",
+             name, text, low, high);
+    return false;
+}
+
+static bool read_environment(tc_dist_options *options)
+{
+    tc_dist_options_default(options);
+    if (!read_number("TCDIST_WORLD_SIZE", 1, INT_MAX, 1, &options->world_size) ||
+        !read_number("TCDIST_RANK", 0, options->world_size - 1, -1, &options->rank) ||
+        !read_number("TCDIST_RENDEZVOUS_FD", 0, INT_MAX, -1, &options->listen_fd))
+        return false;
+    options->rendezvous_url = getenv("TCDIST_RENDEZVOUS");
+    if (options->world_size == 1) {
+        options->rank = 0;
+        options->listen_fd = -1;
+        options->rendezvous_url = NULL;
+        return true;
+    }
+    if (options->rank < 0 || options->rendezvous_url == NULL) {
+        tci_fail(TC_ERR_INVALID_ARG, "dist_init_env",
+                 "TCDIST_WORLD_SIZE is %d, but %s is not set: start the program with tcrun, or set "
+                 "TCDIST_RANK, TCDIST_WORLD_SIZE and TCDIST_RENDEZVOUS",
+                 options->world_size, options->rank < 0 ? "TCDIST_RANK" : "TCDIST_RENDEZVOUS");
+        return false;
+    }
+    if (options->rank != 0)
+        options->listen_fd = -1;
+    return true;
+}
+
+struct find_env {
+    tc_context  *context;
+    tc_dist_ctx *found;
+};
+
+static void find_env_group(void *arg)
+{
+    struct find_env *find = arg;
+    struct tci_list *link;
+
+    for (link = find->context->groups.next; link != &find->context->groups; link = link->next) {
+        tc_dist_ctx *group = tci_container_of(link, tc_dist_ctx, link);
+        if (group->is_from_env && group->state == TCI_GROUP_STANDS) {
+            group->owners++;
+            find->found = group;
+        }
+    }
+}
+
+tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out)
+{
+    struct find_env find = {.context = context};
+    tc_dist_options options;
+
+    if (context == NULL || out == NULL)
+        return tci_fail(TC_ERR_INVALID_ARG, "dist_init_env",
+                        "dist_init_env: context and out may not be NULL");
+    if (!is_outside(context, "dist_init_env"))
+        return TC_ERR_INVALID_ARG;
+    tci_loop_call(tci_loop_of(context->exec), find_env_group, &find);
+    if (find.found != NULL) {
+        *out = find.found;
+        return TC_OK;
+    }
+    if (!read_environment(&options))
+        return TC_ERR_INVALID_ARG;
+    return wait_and_release(tci_join(context, &options, true, out));
+}
+
+/* ---- questions ---------------------------------------------------------------------------- */
+
+tc_status_t tc_dist_health(tc_dist_ctx *group, int *lost_rank)
+{
+    struct tci_error error;
+
+    if (lost_rank != NULL)
+        *lost_rank = -1;
+    if (group == NULL)
+        return tci_fail(TC_ERR_INVALID_ARG, "dist_health", "dist_health: the group is NULL");
+    tci_comm_error(&group->comm, &error);
+    if (error.pub.status == TC_OK)
+        return TC_OK;
+    if (lost_rank != NULL)
+        *lost_rank = error.pub.rank;
+    return tci_error_publish(&error);
+}
+
+int tc_dist_world_size(const tc_dist_ctx *group)
+{
+    return group == NULL ? 0 : group->comm.size;
+}
+
+int tc_dist_rank(const tc_dist_ctx *group)
+{
+    return group == NULL ? -1 : group->comm.rank;
+}
+
+/* ---- leaving ------------------------------------------------------------------------------ */
+
+struct leave {
+    tc_dist_ctx *group;
+    tc_future   *left;
+    bool         at_once;
+    bool         is_shared; /* it has owners left */
+};
+
+static void begin_to_leave(void *arg)
+{
+    struct leave *leave = arg;
+
+    leave->is_shared = !leave->at_once && --leave->group->owners > 0;
+    if (leave->is_shared)
+        return;
+    if (leave->at_once)
+        tci_group_close(leave->group, leave->left);
+    else
+        tci_group_finish(leave->group, leave->left);
+}
+
+static tc_status_t leave_group(tc_dist_ctx *group, bool at_once, const char *name)
+{
+    tc_context  *context = group->comm.context;
+    struct leave leave = {.group = group, .at_once = at_once};
+
+    if (context->exec->ops->is_here(context->exec)) {
+        if (!at_once && !is_outside(context, name))
+            return TC_ERR_INVALID_ARG;
+        begin_to_leave(&leave); /* the rest happens when the continuation has returned */
+        return TC_OK;
+    }
+    leave.left = tci_future_new(context, NULL, NULL);
+    if (leave.left == NULL)
+        return tci_fail(TC_ERR_ALLOC, name, "%s: no memory left", name);
+    tc_future *left = leave.left;
+    tci_loop_call(tci_loop_of(context->exec), begin_to_leave, &leave);
+    if (leave.is_shared) {
+        tc_future_release(left);
+        tc_future_release(left);
+        return TC_OK;
+    }
+    return wait_and_release(left);
+}
+
+tc_status_t tc_dist_finalize(tc_dist_ctx *group)
+{
+    return group == NULL ? TC_OK : leave_group(group, false, "dist_finalize");
+}
+
+tc_status_t tc_dist_close(tc_dist_ctx *group)
+{
+    return group == NULL ? TC_OK : leave_group(group, true, "dist_close");
+}

@@ -1,0 +1,209 @@
+/* group.c - the birth of a group, and its two deaths: in order, and at once. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ *            finalize                own work done           all have come
+ *   STANDS ----------> FINISHING ------------> MEETING ---------------> LEAVING ---> freed
+ *      |                   |   a loss, or close   |                        |
+ *      +------ close ------+------------> CLOSING +------------------------+---> freed
+ */
+#include "group.h"
+
+#include "algo/algo.h"
+#include "core/alloc.h"
+#include "core/assert.h"
+#include "core/base.h"
+#include "core/log.h"
+
+/* Others that finalize say goodbye within one turn of their loops; one that is killed meanwhile
+ * shows as the end of its stream.  The bound is for a host that vanishes just then. */
+enum { GOODBYE_MS = 3000 };
+
+static tc_dist_ctx *group_of(struct tci_comm *comm)
+{
+    return tci_container_of(comm, tc_dist_ctx, comm);
+}
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+static void free_group(struct tci_task *task)
+{
+    tc_dist_ctx     *group = tci_container_of(task, tc_dist_ctx, free_task);
+    tc_future       *left = group->left;
+    struct tci_error reason = {0};
+
+    group->comm.exec->ops->timer_clear(group->comm.exec, &group->goodbye);
+    tci_error_copy(&reason, &group->reason);
+    tci_list_del(&group->link);
+    tci_log(TC_LOG_INFO, "rank %d of %d has left its group", group->comm.rank, group->comm.size);
+    tci_comm_fini(&group->comm);
+    tci_free(group);
+    if (left != NULL)
+        tci_future_settle(left, reason.pub.status, reason.pub.status == TC_OK ? NULL : &reason);
+}
+
+/* In a task of its own, since the caller may stand on the group. */
+static void free_soon(tc_dist_ctx *group)
+{
+    if (group->is_freeing)
+        return;
+    group->is_freeing = true;
+    group->free_task.fn = free_group;
+    group->comm.exec->ops->post(group->comm.exec, &group->free_task);
+}
+
+static void goodbye_late(struct tci_timer *timer)
+{
+    free_soon(tci_container_of(timer, tc_dist_ctx, goodbye));
+}
+
+static bool is_live(tc_dist_ctx *group)
+{
+    return atomic_load_explicit(&group->comm.ops_live, memory_order_acquire) != 0;
+}
+
+static void leave(tc_dist_ctx *group)
+{
+    struct tci_exec      *exec = group->comm.exec;
+    struct tci_transport *transport = group->comm.transport;
+
+    group->state = TCI_GROUP_LEAVING;
+    if (transport == NULL || group->reason.pub.status != TC_OK) {
+        if (!is_live(group))
+            free_soon(group);
+        return;
+    }
+    group->goodbye.fn = goodbye_late;
+    if (exec->ops->timer_set(exec, &group->goodbye,
+                             exec->ops->now_ns(exec) + GOODBYE_MS * TCI_NS_PER_MS) != 0)
+        free_soon(group);
+    transport->ops->leave(transport);
+}
+
+static void have_met(tc_future *future, void *arg)
+{
+    tc_dist_ctx    *group = arg;
+    const tc_error *error = tc_future_error(future);
+
+    if (error != NULL && group->reason.pub.status == TC_OK)
+        tci_error_set(&group->reason, error->status, error->rank, error->tag, "finalize", "%s",
+                      error->message);
+    tc_future_release(group->barrier);
+    group->barrier = NULL;
+    if (group->state == TCI_GROUP_MEETING)
+        leave(group);
+    else if (!is_live(group))
+        free_soon(group);
+}
+
+/* The last barrier, in a space of its own. */
+static void meet(tc_dist_ctx *group)
+{
+    struct tci_comm   *comm = &group->comm;
+    struct tci_op_args args = {
+        .name = "finalize",
+        .plan = &tci_dissemination_barrier,
+        .shape = {.rank = (uint32_t)comm->rank, .size = (uint32_t)comm->size, .in_place = true},
+        .call = {.root = -1,
+                 .coll = TCI_COLL_BARRIER,
+                 .dtype = 255,
+                 .op = 255,
+                 .plan = tci_dissemination_barrier.id},
+        .lane_elems = 1,
+        .space = TCI_SPACE_INTERNAL,
+        .peer = TCI_ALL_PEERS,
+        .timeout_ms = comm->context->config.timeout_ms,
+        .auto_release = true,
+        .is_canonical = true,
+    };
+
+    group->state = TCI_GROUP_MEETING;
+    group->barrier = tci_op_start(comm, &args);
+    group->barrier_hook = (struct tci_future_hook){.fn = have_met, .arg = group};
+    tci_future_hook(group->barrier, &group->barrier_hook);
+}
+
+/* Nothing is live any more. */
+static void on_idle(struct tci_comm *comm)
+{
+    tc_dist_ctx *group = group_of(comm);
+
+    if (group->state == TCI_GROUP_FINISHING)
+        meet(group);
+    else if (group->state == TCI_GROUP_CLOSING && group->barrier == NULL)
+        free_soon(group);
+    else if (group->state == TCI_GROUP_LEAVING && group->reason.pub.status != TC_OK)
+        free_soon(group);
+}
+
+static void on_left(struct tci_comm *comm)
+{
+    tc_dist_ctx *group = group_of(comm);
+
+    if (group->state == TCI_GROUP_LEAVING)
+        free_soon(group);
+}
+
+void tci_group_finish(tc_dist_ctx *group, tc_future *left)
+{
+    struct tci_error broken;
+
+    TC_ASSERT(group->state == TCI_GROUP_STANDS);
+    tci_comm_error(&group->comm, &broken);
+    if (broken.pub.status != TC_OK) {
+        tci_error_copy(&group->reason, &broken);
+        tci_group_close(group, left);
+        return;
+    }
+    group->left = left;
+    group->state = TCI_GROUP_FINISHING;
+    if (!is_live(group))
+        meet(group);
+}
+
+void tci_group_close(tc_dist_ctx *group, tc_future *left)
+{
+    struct tci_error closed = {0};
+
+    if (left != NULL)
+        group->left = left;
+    group->state = TCI_GROUP_CLOSING;
+    tci_error_set(&closed, TC_ERR_CLOSED, group->comm.rank, 0, NULL,
+                  "rank %d has closed the group", group->comm.rank);
+    tci_comm_break(&group->comm, &closed, false);
+    if (!is_live(group) && group->barrier == NULL)
+        free_soon(group);
+}
+
+/* ---- the beginning ------------------------------------------------------------------------ */
+
+static void close_groups(tc_context *context)
+{
+    struct tci_list *link, *next;
+
+    for (link = context->groups.next; link != &context->groups; link = next) {
+        tc_dist_ctx *group = tci_container_of(link, tc_dist_ctx, link);
+        next = link->next;
+        if (group->state != TCI_GROUP_CLOSING)
+            tci_group_close(group, NULL);
+    }
+}
+
+tc_dist_ctx *tci_group_new(tc_context *context, struct tci_transport *transport,
+                           const struct tci_comm_config *config)
+{
+    tc_dist_ctx *group = tci_alloc(sizeof(*group));
+
+    if (group == NULL || tci_comm_init(&group->comm, context, transport, config) != 0) {
+        if (transport != NULL)
+            transport->ops->close(transport);
+        tci_free(group);
+        return NULL;
+    }
+    group->comm.on_idle = on_idle;
+    group->comm.on_left = on_left;
+    group->state = TCI_GROUP_STANDS;
+    group->owners = 1;
+    tci_list_add(&context->groups, &group->link);
+    context->close_groups = close_groups;
+    return group;
+}

@@ -1,0 +1,47 @@
+/* group.h - a group of ranks as the roof sees it: from joining to leaving. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_GROUP_H
+#define TCI_GROUP_H
+
+#include "core/comm.h"
+#include "loop/loop.h"
+#include "net/boot.h"
+#include "tcdist/dist.h"
+
+enum tci_group_state {
+    TCI_GROUP_STANDS,
+    TCI_GROUP_FINISHING, /* finalize: waits for its own operations … */
+    TCI_GROUP_MEETING,   /* … then for every rank to come to the last barrier … */
+    TCI_GROUP_LEAVING,   /* … then for every link to say goodbye */
+    TCI_GROUP_CLOSING    /* at once: waits for what it fails to drain */
+};
+
+struct tc_dist_ctx {
+    struct tci_comm        comm; /* first: tci_comm_of() */
+    struct tci_list        link; /* in context->groups */
+    enum tci_group_state   state;
+    unsigned               owners; /* of a group formed from the environment, often one; loop */
+    bool                   is_from_env;
+    struct tci_task        free_task;
+    bool                   is_freeing;
+    struct tci_timer       goodbye; /* bounds the wait for the others' goodbye */
+    struct tci_future_hook barrier_hook;
+    tc_future             *barrier;
+    tc_future             *left; /* settled when the group is gone; NULL: nobody waits */
+    struct tci_error       reason;
+};
+
+/* A group over a transport, NULL for one rank; the transport is closed on failure.  NULL without
+ * memory.  Loop thread. */
+tc_dist_ctx *tci_group_new(tc_context *context, struct tci_transport *transport,
+                           const struct tci_comm_config *config);
+
+/* Begin to leave; `left` (may be NULL) is settled at the end, and the group is freed.  Loop. */
+void tci_group_finish(tc_dist_ctx *group, tc_future *left);
+void tci_group_close(tc_dist_ctx *group, tc_future *left);
+
+/* Form a group as options say; the future of tc_dist_init_async.  Any thread. */
+tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is_from_env,
+                    tc_dist_ctx **out);
+
+#endif

@@ -1,0 +1,209 @@
+/* join.c - forming a group: the rendezvous, the transport over it, the group upon that. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/assert.h"
+#include "core/base.h"
+#include "core/log.h"
+#include "group.h"
+#include "net/tcp.h"
+
+/* Number of the only group of a rendezvous; sub-groups will have others. */
+enum { WORLD = 1 };
+
+/* A group on its way. */
+struct join {
+    struct tci_task  task;
+    tc_context      *context;
+    tc_dist_options  options;
+    char            *url; /* owned */
+    bool             is_from_env;
+    tc_dist_ctx    **out; /* borrowed until the future has settled */
+    tc_future       *future;
+    struct tci_boot *boot; /* while it runs */
+};
+
+static void end_join(struct join *join, tc_status_t status, const struct tci_error *error)
+{
+    tc_future *future = join->future;
+
+    tci_free(join->url);
+    tci_free(join);
+    tci_future_settle(future, status, error);
+}
+
+static void fail_join(struct join *join, tc_status_t status, const char *why)
+{
+    struct tci_error error = {0};
+
+    tci_error_set(&error, status, -1, 0, "dist_init", "%s", why);
+    end_join(join, status, &error);
+}
+
+static void stand(struct join *join, struct tci_transport *transport,
+                  const struct tci_agreed *agreed)
+{
+    struct tci_comm_config config = {.rank = join->options.rank,
+                                     .size = join->options.world_size,
+                                     .group = WORLD,
+                                     .segment_bytes = agreed->segment_bytes,
+                                     .numerics = agreed->numerics,
+                                     .algorithm = agreed->algorithm};
+    tc_dist_ctx           *group = tci_group_new(join->context, transport, &config);
+
+    if (group == NULL) {
+        fail_join(join, TC_ERR_ALLOC, "no memory left for a group");
+        return;
+    }
+    group->is_from_env = join->is_from_env;
+    tci_log(TC_LOG_INFO, "rank %d of %d stands in its group over %s", config.rank, config.size,
+            transport == NULL ? "nothing, alone" : transport->ops->name);
+    *join->out = group;
+    end_join(join, TC_OK, NULL);
+}
+
+static void have_met(void *arg, tc_status_t status, const struct tci_error *error,
+                     struct tci_boot_result *result)
+{
+    struct join          *join = arg;
+    struct tci_error      why = {0};
+    struct tci_agreed     agreed;
+    struct tci_transport *transport;
+
+    join->boot = NULL;
+    if (status != TC_OK) {
+        end_join(join, status, error);
+        return;
+    }
+    agreed = result->agreed;
+    tci_loop_set_local_ranks(tci_loop_of(join->context->exec), result->local_ranks);
+    transport = tci_tcp_open(tci_loop_of(join->context->exec), join->context, result, &why);
+    tci_boot_result_fini(result);
+    if (transport == NULL)
+        end_join(join, why.pub.status, &why);
+    else
+        stand(join, transport, &agreed);
+}
+
+static void begin(struct tci_task *task)
+{
+    struct join           *join = tci_container_of(task, struct join, task);
+    const tc_config       *config = &join->context->config;
+    struct tci_exec       *exec = join->context->exec;
+    int                    timeout_ms = join->options.timeout_ms;
+    struct tci_boot_config boot = {.rank = join->options.rank,
+                                   .size = join->options.world_size,
+                                   .url = join->url,
+                                   .listen_fd = join->options.listen_fd,
+                                   .deadline_ns = TCI_NEVER};
+
+    boot.mine = (struct tci_agreed){.segment_bytes = config->segment_bytes,
+                                    .eager_bytes = config->eager_bytes,
+                                    .numerics = (uint8_t)config->numerics};
+    if (config->algorithm != NULL)
+        snprintf(boot.mine.algorithm, sizeof(boot.mine.algorithm), "%s", config->algorithm);
+    if (join->options.world_size == 1) {
+        stand(join, NULL, &boot.mine);
+        return;
+    }
+    if (timeout_ms == 0)
+        timeout_ms = config->timeout_ms;
+    if (timeout_ms > 0)
+        boot.deadline_ns = exec->ops->now_ns(exec) + (uint64_t)timeout_ms * TCI_NS_PER_MS;
+    join->boot = tci_boot_start(tci_loop_of(exec), &boot, have_met, join);
+    if (join->boot == NULL)
+        fail_join(join, TC_ERR_ALLOC, "no memory left for the rendezvous");
+}
+
+static void cancel(void *arg)
+{
+    struct join *join = arg;
+
+    if (join->boot == NULL)
+        return; /* about to stand, or not begun: then it ends by its deadline */
+    tci_boot_cancel(join->boot);
+    fail_join(join, TC_ERR_CANCELLED, "dist_init was cancelled");
+}
+
+/* ---- the call ----------------------------------------------------------------------------- */
+
+static tc_status_t check(tc_context *context, const tc_dist_options *options, tc_dist_ctx **out,
+                         struct tci_error *error)
+{
+    tc_status_t status = TC_ERR_INVALID_ARG;
+
+    if (context == NULL || options == NULL || out == NULL)
+        tci_error_set(error, status, -1, 0, "dist_init",
+                      "dist_init: context, options and out may not be NULL");
+    else if (options->abi_version != TC_DIST_OPTIONS_ABI_VERSION)
+        tci_error_set(error, status = TC_ERR_ABI_MISMATCH, -1, 0, "dist_init",
+                      "dist_init: options of version %u, the library has %d",
+                      options->abi_version, TC_DIST_OPTIONS_ABI_VERSION);
+    else if (options->backend != TC_DIST_SINGLE && options->backend != TC_DIST_RING &&
+             options->backend != TC_DIST_GLOO && options->backend != TC_DIST_ANY)
+        tci_error_set(error, status, -1, 0, "dist_init",
+                      "dist_init: backend %d is none of SINGLE (0), RING (1), GLOO (2), ANY (16)",
+                      options->backend);
+    else if (options->world_size < 1 || options->rank < 0 ||
+             options->rank >= options->world_size)
+        tci_error_set(error, status, -1, 0, "dist_init",
+                      "dist_init: rank %d of world size %d: ranks are 0 … world size - 1",
+                      options->rank, options->world_size);
+    else if (options->backend == TC_DIST_SINGLE && options->world_size != 1)
+        tci_error_set(error, status, -1, 0, "dist_init",
+                      "dist_init: the backend SINGLE is one process, not %d", options->world_size);
+    else if (options->world_size > 1 && options->rendezvous_url == NULL)
+        tci_error_set(error, status, -1, 0, "dist_init",
+                      "dist_init: %d ranks need a rendezvous URL such as tcp://host:port",
+                      options->world_size);
+    return error->pub.status;
+}
+
+static tc_status_t check_url(const tc_dist_options *options, struct tci_error *error)
+{
+    struct tci_url url;
+
+    if (options->rendezvous_url == NULL)
+        return TC_OK;
+    if (tci_url_parse(options->rendezvous_url, &url, error) != TC_OK)
+        return error->pub.status;
+    if (url.scheme == TCI_SCHEME_SINGLE && options->world_size != 1)
+        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
+                      "dist_init: single:// is one process, not %d", options->world_size);
+    return error->pub.status;
+}
+
+tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is_from_env,
+                    tc_dist_ctx **out)
+{
+    struct tci_error error = {0};
+    struct join     *join;
+
+    if (check(context, options, out, &error) != TC_OK || check_url(options, &error) != TC_OK)
+        return tci_future_failed(context, &error);
+    join = tci_alloc(sizeof(*join));
+    if (join != NULL) {
+        join->future = tci_future_new(context, cancel, join);
+        join->url = tci_strdup(options->rendezvous_url != NULL ? options->rendezvous_url : "");
+    }
+    if (join == NULL || join->future == NULL || join->url == NULL) {
+        if (join != NULL && join->future != NULL) {
+            tc_future_release(join->future);
+            tc_future_release(join->future);
+        }
+        if (join != NULL)
+            tci_free(join->url);
+        tci_free(join);
+        return tci_future_fail(context, TC_ERR_ALLOC, "dist_init", "dist_init: no memory left");
+    }
+    tc_future *future = join->future;
+    join->task.fn = begin;
+    join->context = context;
+    join->options = *options;
+    join->is_from_env = is_from_env;
+    join->out = out;
+    context->exec->ops->post_remote(context->exec, &join->task);
+    return future;
+}
