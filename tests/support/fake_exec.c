@@ -184,6 +184,15 @@ unsigned fake_exec_run(struct fake_exec *fake)
     return count;
 }
 
+void fake_exec_only(struct fake_exec *fake, struct tci_task *task)
+{
+    struct fake_exec *outer = turning;
+
+    turning = fake;
+    task->fn(task);
+    turning = outer;
+}
+
 unsigned fake_exec_advance(struct fake_exec *fake, uint64_t span_ns)
 {
     atomic_fetch_add_explicit(&fake->now_ns, span_ns, memory_order_relaxed);

@@ -34,6 +34,9 @@ void fake_exec_fini(struct fake_exec *fake);
 /* Run tasks until there are none, and the timers that are due; gives the number of both. */
 unsigned fake_exec_run(struct fake_exec *fake);
 
+/* Run this one task on the loop, and nothing else. */
+void fake_exec_only(struct fake_exec *fake, struct tci_task *task);
+
 /* Let time pass, and run. */
 unsigned fake_exec_advance(struct fake_exec *fake, uint64_t span_ns);
 
