@@ -30,7 +30,7 @@ bool tci_key_is_equal(const struct tci_key *a, const struct tci_key *b)
     return a->step == b->step && a->lane == b->lane && tci_key_is_same_tag(a, b);
 }
 
-bool tci_call_is_equal(const struct tci_call *a, const struct tci_call *b)
+bool tci_key_is_same_call(const struct tci_call *a, const struct tci_call *b)
 {
     return memcmp(a, b, sizeof(*a)) == 0;
 }
@@ -135,8 +135,9 @@ void tci_match_del_early(struct tci_match *match, struct tci_early *early)
 }
 
 struct tci_early *tci_match_early(const struct tci_match *match, uint32_t peer,
-                                  const struct tci_key *key, bool is_credit)
+                                  const struct tci_key *key, enum tci_early_kind kind)
 {
+    bool is_credit = kind == TCI_EARLY_CREDIT;
     const struct tci_list *head, *at;
 
     if ((is_credit ? match->credits_count : match->early_count) == 0)
@@ -145,7 +146,7 @@ struct tci_early *tci_match_early(const struct tci_match *match, uint32_t peer,
     for (at = head->next; at != head; at = at->next) {
         struct tci_early *early = tci_container_of(at, struct tci_early, link);
 
-        if (early->peer == peer && tci_key_is_equal(&early->key, key))
+        if (early->kind == kind && early->peer == peer && tci_key_is_equal(&early->key, key))
             return early;
     }
     return NULL;

@@ -51,7 +51,7 @@ void tci_match_init(struct tci_match *match);
 bool tci_key_is_equal(const struct tci_key *a, const struct tci_key *b);
 /* Whether both are of one operation's tag: group, space, tag. */
 bool tci_key_is_same_tag(const struct tci_key *a, const struct tci_key *b);
-bool tci_call_is_equal(const struct tci_call *a, const struct tci_call *b);
+bool tci_key_is_same_call(const struct tci_call *a, const struct tci_call *b);
 
 void tci_match_add(struct tci_match *match, struct tci_xfer *xfer);
 void tci_match_del(struct tci_match *match, struct tci_xfer *xfer);
@@ -63,9 +63,9 @@ struct tci_xfer *tci_match_send(const struct tci_match *match, uint32_t peer,
 
 void tci_match_add_early(struct tci_match *match, struct tci_early *early);
 void tci_match_del_early(struct tci_match *match, struct tci_early *early);
-/* The first message or want (or, with is_credit, credit) of a key; NULL: none. */
+/* The first of a kind and a key; NULL: none. */
 struct tci_early *tci_match_early(const struct tci_match *match, uint32_t peer,
-                                  const struct tci_key *key, bool is_credit);
+                                  const struct tci_key *key, enum tci_early_kind kind);
 
 /* All of something, for the rare walk over everything: fn may take out what it is given. */
 void tci_match_each_xfer(struct tci_match *match, void (*fn)(void *arg, struct tci_xfer *xfer),

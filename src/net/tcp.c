@@ -1,0 +1,368 @@
+/* tcp.c - transport over TCP: the verbs of the port, and the source that the loop polls. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/tcp.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/assert.h"
+#include "net/tcp_link.h"
+
+enum { FEW_LINKS = 8, DRAIN_MAX = 16 };
+
+void tci_tcp_complete(struct tci_tcp *tcp, struct tci_xfer *xfer, tc_status_t status)
+{
+    TC_ASSERT(tcp->live > 0);
+    tcp->live--;
+    tci_cq_push(tcp->base.cq, xfer, status);
+}
+
+bool tci_tcp_admit(struct tci_tcp *tcp, uint32_t peer, const struct tci_key *key,
+                   const struct tci_call *call)
+{
+    return tcp->base.sink->admit(tcp->base.sink, peer, key, call);
+}
+
+/* ---- The source ---- */
+
+static bool is_errno_of_end(int error)
+{
+    return error == EPIPE || error == ECONNRESET;
+}
+
+/* Sending failed: the peer's last words are read before the link is given up. */
+static void read_and_lose(struct tci_link *link)
+{
+    while (link->state == TCI_LINK_UP && tci_link_read(link) > 0)
+        ;
+    if (link->state != TCI_LINK_UP)
+        return;
+    if (is_errno_of_end(link->send_errno))
+        tci_link_lose(link, "has closed its connection: it exited or was killed");
+    else
+        tci_link_lose(link, "cannot be sent to any more: %s", strerror(link->send_errno));
+}
+
+static unsigned poll_links(struct tci_source *source, unsigned budget)
+{
+    struct tci_tcp *tcp = tci_container_of(source, struct tci_tcp, source);
+    bool are_few = tcp->stats.links_open <= FEW_LINKS;
+    struct tci_list *at, *next;
+    unsigned work = 0;
+
+    for (at = tcp->sending.next; at != &tcp->sending; at = next) {
+        struct tci_link *link = tci_container_of(at, struct tci_link, sending_link);
+
+        next = at->next;
+        work += tci_link_flush(link);
+        if (link->send_errno != 0) {
+            read_and_lose(link);
+            work++;
+        }
+    }
+    for (at = tcp->open.next; at != &tcp->open && work < budget; at = next) {
+        struct tci_link *link = tci_container_of(at, struct tci_link, open_link);
+
+        next = at->next;
+        if (are_few || link->live > 0)
+            work += tci_link_read(link);
+    }
+    /* Nobody is always the first. */
+    at = tci_list_first(&tcp->open);
+    if (at != NULL && at->next != &tcp->open) {
+        tci_list_del(at);
+        tci_list_add(&tcp->open, at);
+    }
+    return work;
+}
+
+/* Reading is always watched for; writing while something waits for it. */
+static bool arm_links(struct tci_source *source)
+{
+    struct tci_tcp *tcp = tci_container_of(source, struct tci_tcp, source);
+    struct tci_list *at, *next;
+    bool may_sleep = true;
+
+    for (at = tcp->sending.next; at != &tcp->sending; at = next) {
+        struct tci_link *link = tci_container_of(at, struct tci_link, sending_link);
+
+        next = at->next;
+        if (tci_link_flush(link) || link->send_errno != 0)
+            may_sleep = false;
+        else if (tci_link_has_output(link) && (link->watch.interest & TC_WRITABLE) == 0)
+            (void)tci_watch_change(&link->watch, TC_READABLE | TC_WRITABLE);
+    }
+    return may_sleep;
+}
+
+static bool expects_more(struct tci_source *source)
+{
+    return tci_container_of(source, struct tci_tcp, source)->live > 0;
+}
+
+/* ---- Verbs ---- */
+
+struct aborting {
+    struct tci_tcp       *tcp;
+    const struct tci_key *key; /* NULL: every transfer with oneself */
+    int                   peer;
+    tc_status_t           status;
+};
+
+static bool is_meant(const struct aborting *aborting, uint32_t peer, const struct tci_key *key)
+{
+    return (aborting->peer == TCI_ALL_PEERS || (uint32_t)aborting->peer == peer) &&
+           (aborting->key == NULL || tci_key_is_same_tag(aborting->key, key));
+}
+
+static void abort_xfer(void *arg, struct tci_xfer *xfer)
+{
+    const struct aborting *aborting = arg;
+    struct tci_tcp *tcp = aborting->tcp;
+
+    if (!is_meant(aborting, xfer->peer, &xfer->key))
+        return;
+    if (!xfer->is_send && xfer->peer != tcp->rank) {
+        tci_link_end_recv(tcp->links[xfer->peer], xfer, aborting->status);
+        return;
+    }
+    tci_match_del(&tcp->match, xfer);
+    if (xfer->peer == tcp->rank)
+        tci_tcp_complete(tcp, xfer, aborting->status);
+    else
+        tci_link_end_send(tcp->links[xfer->peer], xfer, aborting->status);
+}
+
+static void abort_early(void *arg, struct tci_early *early)
+{
+    const struct aborting *aborting = arg;
+    struct tci_link *link = aborting->tcp->links[early->peer];
+
+    if (!is_meant(aborting, early->peer, &early->key) ||
+        (int32_t)(aborting->key->use - early->key.use) < 0)
+        return;
+    tci_link_drop_early(link, early);
+    tci_link_ack(link);
+}
+
+static void tcp_abort(struct tci_transport *self, const struct tci_key *key, int peer)
+{
+    struct tci_tcp *tcp = tci_tcp_of(self);
+    struct aborting aborting = {tcp, key, peer, TC_ERR_CANCELLED};
+
+    for (uint32_t i = 0; i < tcp->size; i++)
+        if (tcp->links[i] != NULL && (peer == TCI_ALL_PEERS || (uint32_t)peer == i))
+            tci_link_abort_sends(tcp->links[i], key, TC_ERR_CANCELLED);
+    tci_match_each_xfer(&tcp->match, abort_xfer, &aborting);
+    tci_match_each_early(&tcp->match, abort_early, &aborting);
+}
+
+static void tcp_notify(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice)
+{
+    struct tci_tcp *tcp = tci_tcp_of(self);
+    struct tci_link *link = peer == tcp->rank ? NULL : tci_link_get(tcp, peer);
+    uint8_t payload[TCI_NOTICE_BYTES];
+    struct tci_frame frame;
+
+    TC_ASSERT(notice->kind < TCI_NOTICE_KINDS);
+    if (link == NULL)
+        return;
+    if (link->state == TCI_LINK_NONE)
+        tci_link_dial(link);
+    tci_notice_encode(notice, &frame, payload);
+    tci_link_control(link, &frame, payload);
+}
+
+static void tcp_caps(const struct tci_transport *self, struct tci_caps *caps_out)
+{
+    const struct tci_tcp *tcp = (const struct tci_tcp *)self;
+
+    *caps_out = (struct tci_caps){
+        .eager_max = tcp->eager_max, .latency_us = 6.0, .gbytes_per_s = 5.0};
+}
+
+static void tcp_stats(const struct tci_transport *self, struct tci_transport_stats *stats_out)
+{
+    *stats_out = ((const struct tci_tcp *)self)->stats;
+}
+
+/* ---- Leaving ---- */
+
+static bool has_ended(const struct tci_link *link)
+{
+    if (link == NULL || link->state == TCI_LINK_NONE || link->state == TCI_LINK_DOWN)
+        return true;
+    return link->has_left && link->bye_queued && !tci_link_has_output(link);
+}
+
+void tci_tcp_check_left(struct tci_tcp *tcp)
+{
+    if (!tcp->is_leaving)
+        return;
+    for (uint32_t i = 0; i < tcp->size; i++)
+        if (!has_ended(tcp->links[i]))
+            return;
+    (void)tcp->exec->ops->timer_set(tcp->exec, &tcp->left_timer,
+                                    tcp->exec->ops->now_ns(tcp->exec));
+}
+
+static void on_left_timer(struct tci_timer *timer)
+{
+    struct tci_tcp *tcp = tci_container_of(timer, struct tci_tcp, left_timer);
+
+    tcp->is_leaving = false;
+    tcp->base.sink->left(tcp->base.sink);
+}
+
+static void tcp_leave(struct tci_transport *self)
+{
+    struct tci_tcp *tcp = tci_tcp_of(self);
+
+    tcp->is_leaving = true;
+    for (uint32_t i = 0; i < tcp->size; i++) {
+        struct tci_link *link = tcp->links[i];
+
+        if (link == NULL || link->state == TCI_LINK_DOWN || link->state == TCI_LINK_NONE)
+            continue;
+        if (link->state == TCI_LINK_DIALING && link->live == 0 && !tci_link_has_output(link))
+            tci_link_fini(link);
+        else
+            tci_link_say_bye(link);
+    }
+    tci_tcp_check_left(tcp);
+}
+
+/* ---- Open and close ---- */
+
+/* Closing with unread bytes would reset the connection, and what we said last with it. */
+static void close_gently(struct tci_link *link)
+{
+    struct tci_tcp *tcp = link->tcp;
+
+    if (link->state == TCI_LINK_UP) {
+        (void)shutdown(link->fd, SHUT_WR);
+        for (int i = 0; i < DRAIN_MAX; i++)
+            if (recv(link->fd, tcp->staging, TCI_TCP_STAGING, MSG_DONTWAIT) <= 0)
+                break;
+    }
+    tci_link_fini(link);
+    tci_free(link);
+}
+
+static void tcp_close(struct tci_transport *self)
+{
+    struct tci_tcp *tcp = tci_tcp_of(self);
+    struct tci_exec *exec = tcp->exec;
+    struct aborting aborting = {tcp, NULL, (int)tcp->rank, TC_ERR_CLOSED};
+
+    tcp->is_leaving = false;
+    for (uint32_t i = 0; tcp->links != NULL && i < tcp->size; i++)
+        if (tcp->links[i] != NULL)
+            close_gently(tcp->links[i]);
+    tci_match_each_xfer(&tcp->match, abort_xfer, &aborting);
+    TC_ASSERT(tcp->live == 0);
+    tci_tcp_listen_end(tcp);
+    exec->ops->timer_clear(exec, &tcp->probe);
+    exec->ops->timer_clear(exec, &tcp->left_timer);
+    exec->ops->source_del(exec, &tcp->source);
+    tci_pool_fini(&tcp->flows);
+    tci_pool_fini(&tcp->earlies);
+    tci_free(tcp->links);
+    tci_free(tcp->addrs);
+    tci_free(tcp->input);
+    tci_free(tcp->staging);
+    tci_free(tcp);
+}
+
+static const struct tci_transport_ops tcp_ops = {
+    .name = "tcp",
+    .post_send = tci_tcp_post_send,
+    .post_recv = tci_tcp_post_recv,
+    .abort = tcp_abort,
+    .notify = tcp_notify,
+    .caps = tcp_caps,
+    .stats = tcp_stats,
+    .leave = tcp_leave,
+    .close = tcp_close,
+};
+
+static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
+                               const struct tci_boot_result *result)
+{
+    struct tci_tcp *tcp = tci_alloc(sizeof(*tcp));
+
+    if (tcp == NULL)
+        return NULL;
+    tcp->base.ops = &tcp_ops;
+    tcp->loop = loop;
+    tcp->exec = tci_loop_exec(loop);
+    tcp->context = context;
+    tcp->rank = (uint32_t)result->rank;
+    tcp->size = (uint32_t)result->size;
+    tcp->listener = -1;
+    tcp->source = (struct tci_source){
+        .poll = poll_links, .arm = arm_links, .expects = expects_more};
+    tcp->probe.fn = tci_tcp_on_probe_timer;
+    tcp->left_timer.fn = on_left_timer;
+    tcp->eager_max = (size_t)result->agreed.eager_bytes;
+    if (tcp->eager_max > TCI_TCP_EAGER_MAX)
+        tcp->eager_max = TCI_TCP_EAGER_MAX;
+    tcp->window = tci_max(TCI_TCP_WINDOW, 4 * (tcp->eager_max + TCI_TCP_EAGER_COST));
+    memcpy(tcp->group_id, result->group_id, TCI_GROUP_ID);
+    tci_list_init(&tcp->open);
+    tci_list_init(&tcp->sending);
+    tci_list_init(&tcp->halves);
+    tci_match_init(&tcp->match);
+    tcp->exec->ops->source_add(tcp->exec, &tcp->source);
+    tcp->links = tci_alloc_array(tcp->size, sizeof(struct tci_link *));
+    tcp->input = tci_alloc_raw(TCI_TCP_INPUT);
+    tcp->staging = tci_alloc_raw(TCI_TCP_STAGING);
+    if (tci_pool_init(&tcp->flows, sizeof(struct tci_flow), 256) != 0 ||
+        tci_pool_init(&tcp->earlies, sizeof(struct tci_early), 1024) != 0 || tcp->links == NULL ||
+        tcp->input == NULL || tcp->staging == NULL) {
+        tcp_close(&tcp->base);
+        return NULL;
+    }
+    return tcp;
+}
+
+/* The connections of the start are the first links. */
+static bool take_links(struct tci_tcp *tcp, struct tci_boot_result *result)
+{
+    for (uint32_t i = 0; result->fds != NULL && i < tcp->size; i++) {
+        struct tci_link *link;
+
+        if (result->fds[i] < 0)
+            continue;
+        link = tci_link_get(tcp, i);
+        if (link == NULL || tci_link_up(link, result->fds[i]) != 0)
+            return false;
+        result->fds[i] = -1;
+    }
+    return true;
+}
+
+struct tci_transport *tci_tcp_open(struct tci_loop *loop, tc_context *context,
+                                   struct tci_boot_result *result, struct tci_error *error)
+{
+    struct tci_tcp *tcp = tcp_new(loop, context, result);
+
+    if (tcp == NULL) {
+        tci_error_set(error, TC_ERR_ALLOC, -1, 0, NULL, "no memory for the links of the group");
+        return NULL;
+    }
+    tcp->addrs = result->addrs;
+    tcp->listener = result->listener;
+    result->addrs = NULL;
+    result->listener = -1;
+    if (!take_links(tcp, result) || tci_tcp_listen_start(tcp) != 0) {
+        tci_error_set(error, TC_ERR_TRANSPORT, -1, 0, NULL,
+                      "the links of the group cannot be watched");
+        tcp_close(&tcp->base);
+        return NULL;
+    }
+    return &tcp->base;
+}

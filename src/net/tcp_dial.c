@@ -1,0 +1,362 @@
+/* tcp_dial.c - links between ranks that did not meet at the start: dialed, accepted, greeted. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/tcp_link.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/assert.h"
+#include "net/sock.h"
+
+/*   dialer                        acceptor
+ *   connect  ------------------>  accept: a half-open connection, limited in number and time
+ *   HELLO (group, from, to)  -->  checked
+ *            <------------------  WELCOME: the link stands; or REFUSE; or, to a stray, nothing
+ *
+ * When two ranks dial each other, the connection of the lower one is used: it refuses the other,
+ * and the higher one takes what the lower one dialed.
+ */
+enum { GREETING = TCI_HEAD_BYTES + TCI_HELLO_BYTES };
+enum { BACKOFF_MIN_MS = 5, BACKOFF_MAX_MS = 500, ACCEPTS_MAX = 16, ACCEPT_PAUSE_MS = 100 };
+
+struct tci_half {
+    struct tci_list  link; /* in tcp->halves */
+    struct tci_tcp  *tcp;  /* borrowed */
+    struct tci_watch watch;
+    struct tci_timer timer;
+    int              fd; /* owned */
+    unsigned         have;
+    uint8_t          greeting[GREETING];
+};
+
+static uint64_t now_plus_ms(struct tci_tcp *tcp, uint64_t ms)
+{
+    return tcp->exec->ops->now_ns(tcp->exec) + ms * TCI_NS_PER_MS;
+}
+
+static bool send_greeting(int fd, uint8_t kind, const struct tci_hello *hello)
+{
+    struct tci_frame frame = {.kind = kind};
+    uint8_t wire[GREETING];
+
+    if (kind != TCI_FRAME_REFUSE) {
+        frame.length = TCI_HELLO_BYTES;
+        tci_hello_encode(hello, wire + TCI_HEAD_BYTES);
+    }
+    tci_frame_encode(&frame, wire);
+    /* The connection is new: its buffer takes this, or nothing can be done with it. */
+    return send(fd, wire, TCI_HEAD_BYTES + (size_t)frame.length, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+           (ssize_t)(TCI_HEAD_BYTES + frame.length);
+}
+
+/* ---- Dialing ---- */
+
+static void dial_failed(struct tci_link *link, int error)
+{
+    struct tci_tcp *tcp = link->tcp;
+    uint64_t next_ns = now_plus_ms(tcp, link->backoff_ms);
+
+    tci_watch_del(&link->watch);
+    if (link->fd >= 0)
+        close(link->fd);
+    link->fd = -1;
+    link->dial_errno = error;
+    link->backoff_ms = (uint32_t)tci_min(2 * (size_t)link->backoff_ms, BACKOFF_MAX_MS);
+    if (link->yields || next_ns > link->deadline_ns)
+        next_ns = link->deadline_ns;
+    (void)tcp->exec->ops->timer_set(tcp->exec, &link->timer, next_ns);
+}
+
+static void link_stands(struct tci_link *link)
+{
+    struct tci_tcp *tcp = link->tcp;
+    int fd = link->fd;
+
+    tcp->exec->ops->timer_clear(tcp->exec, &link->timer);
+    tci_watch_del(&link->watch);
+    link->fd = -1;
+    if (tci_link_up(link, fd) == 0)
+        return;
+    link->fd = fd;
+    dial_failed(link, errno);
+}
+
+/* The answer, read no further than it goes. */
+static void read_answer(struct tci_link *link)
+{
+    struct tci_tcp *tcp = link->tcp;
+    uint8_t *wire = link->rx.notice;
+    struct tci_hello hello;
+    struct tci_frame frame;
+    ssize_t got;
+
+    do {
+        size_t want = (link->greet_have < TCI_HEAD_BYTES ? TCI_HEAD_BYTES : GREETING);
+
+        got = recv(link->fd, wire + link->greet_have, want - link->greet_have, MSG_DONTWAIT);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (got <= 0) {
+            dial_failed(link, got == 0 ? ECONNRESET : errno);
+            return;
+        }
+        link->greet_have += (unsigned)got;
+        if (link->greet_have < TCI_HEAD_BYTES)
+            return;
+        if (tci_frame_decode(wire, &frame) != NULL) {
+            dial_failed(link, EPROTO);
+            return;
+        }
+        if (frame.kind == TCI_FRAME_REFUSE) {
+            link->yields = true;
+            dial_failed(link, ETIMEDOUT);
+            return;
+        }
+    } while (link->greet_have < GREETING);
+    if (frame.kind != TCI_FRAME_WELCOME ||
+        tci_hello_decode(wire + TCI_HEAD_BYTES, &hello) != NULL || hello.from != tcp->rank ||
+        hello.to != link->peer || memcmp(hello.group_id, tcp->group_id, TCI_GROUP_ID) != 0) {
+        dial_failed(link, EPROTO);
+        return;
+    }
+    link_stands(link);
+}
+
+static void on_dial_ready(struct tci_watch *watch, uint32_t ready)
+{
+    struct tci_link *link = tci_container_of(watch, struct tci_link, watch);
+    struct tci_tcp *tcp = link->tcp;
+    struct tci_hello hello = {.from = tcp->rank, .to = link->peer};
+    int error;
+
+    (void)ready;
+    if (link->has_greeted) {
+        read_answer(link);
+        return;
+    }
+    error = tci_sock_connect_result(link->fd);
+    if (error != 0) {
+        dial_failed(link, error);
+        return;
+    }
+    memcpy(hello.group_id, tcp->group_id, TCI_GROUP_ID);
+    if (!send_greeting(link->fd, TCI_FRAME_HELLO, &hello) ||
+        tci_watch_change(watch, TC_READABLE) != 0) {
+        dial_failed(link, ECONNRESET);
+        return;
+    }
+    link->has_greeted = true;
+}
+
+static void dial_once(struct tci_link *link)
+{
+    struct tci_error error = {0};
+    bool is_up;
+
+    link->has_greeted = false;
+    link->greet_have = 0;
+    if (tci_sock_connect(&link->addr, &link->fd, &is_up, &error) != TC_OK) {
+        link->fd = -1;
+        dial_failed(link, errno != 0 ? errno : ECONNREFUSED);
+        return;
+    }
+    link->watch.fn = on_dial_ready;
+    if (tci_watch_add(link->tcp->loop, &link->watch, link->fd, TC_WRITABLE) != 0)
+        dial_failed(link, errno);
+}
+
+void tci_link_on_dial_timer(struct tci_timer *timer)
+{
+    struct tci_link *link = tci_container_of(timer, struct tci_link, timer);
+
+    TC_ASSERT(link->state == TCI_LINK_DIALING);
+    if (now_plus_ms(link->tcp, 0) < link->deadline_ns) {
+        if (link->fd < 0 && !link->yields)
+            dial_once(link);
+        return;
+    }
+    if (link->yields)
+        tci_link_lose(link, "announced a connection that did not come");
+    else
+        tci_link_lose(link, "cannot be reached: %s",
+                      link->dial_errno != 0 ? strerror(link->dial_errno) : "no answer");
+}
+
+void tci_link_dial(struct tci_link *link)
+{
+    struct tci_tcp *tcp = link->tcp;
+
+    TC_ASSERT(link->state == TCI_LINK_NONE);
+    link->state = TCI_LINK_DIALING;
+    link->deadline_ns = now_plus_ms(tcp, TCI_TCP_DIAL_MS);
+    link->backoff_ms = BACKOFF_MIN_MS;
+    dial_once(link);
+    /* A try that hangs is ended by the deadline. */
+    if (link->timer.heap_at == 0)
+        (void)tcp->exec->ops->timer_set(tcp->exec, &link->timer, link->deadline_ns);
+}
+
+void tci_link_dial_end(struct tci_link *link)
+{
+    struct tci_exec *exec = link->tcp->exec;
+
+    exec->ops->timer_clear(exec, &link->timer);
+    if (link->state != TCI_LINK_DIALING)
+        return;
+    tci_watch_del(&link->watch);
+    if (link->fd >= 0)
+        close(link->fd);
+    link->fd = -1;
+}
+
+/* ---- Accepting ---- */
+
+/* Forget a half-open connection; its descriptor is closed, unless it became a link. */
+static void half_free(struct tci_half *half, bool is_link)
+{
+    struct tci_tcp *tcp = half->tcp;
+
+    tci_watch_del(&half->watch);
+    tcp->exec->ops->timer_clear(tcp->exec, &half->timer);
+    tci_list_del(&half->link);
+    tcp->half_count--;
+    if (!is_link) {
+        close(half->fd);
+        tcp->stats.strays++;
+    }
+    tci_free(half);
+}
+
+static void half_greeted(struct tci_half *half, const struct tci_hello *hello)
+{
+    struct tci_tcp *tcp = half->tcp;
+    struct tci_link *link = tci_link_get(tcp, hello->from);
+    int fd = half->fd;
+
+    if (link == NULL || link->state == TCI_LINK_UP || link->state == TCI_LINK_DOWN ||
+        (link->state == TCI_LINK_DIALING && tcp->rank < hello->from)) {
+        (void)send_greeting(fd, TCI_FRAME_REFUSE, NULL);
+        half_free(half, false);
+        return;
+    }
+    if (!send_greeting(fd, TCI_FRAME_WELCOME, hello)) {
+        half_free(half, false);
+        return;
+    }
+    half_free(half, true);
+    tci_link_dial_end(link);
+    if (tci_link_up(link, fd) == 0)
+        return;
+    close(fd);
+    tci_link_lose(link, "connected, but cannot be watched: %s", strerror(errno));
+}
+
+static void on_half_ready(struct tci_watch *watch, uint32_t ready)
+{
+    struct tci_half *half = tci_container_of(watch, struct tci_half, watch);
+    struct tci_tcp *tcp = half->tcp;
+    struct tci_hello hello;
+    struct tci_frame frame;
+    ssize_t got = recv(half->fd, half->greeting + half->have, GREETING - half->have, MSG_DONTWAIT);
+
+    (void)ready;
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got <= 0) {
+        half_free(half, false);
+        return;
+    }
+    half->have += (unsigned)got;
+    if (half->have < GREETING)
+        return;
+    if (tci_frame_decode(half->greeting, &frame) != NULL || frame.kind != TCI_FRAME_HELLO ||
+        tci_hello_decode(half->greeting + TCI_HEAD_BYTES, &hello) != NULL ||
+        memcmp(hello.group_id, tcp->group_id, TCI_GROUP_ID) != 0 || hello.to != tcp->rank ||
+        hello.from >= tcp->size || hello.from == tcp->rank) {
+        half_free(half, false);
+        return;
+    }
+    half_greeted(half, &hello);
+}
+
+static void on_half_timer(struct tci_timer *timer)
+{
+    half_free(tci_container_of(timer, struct tci_half, timer), false);
+}
+
+static void half_new(struct tci_tcp *tcp, int fd)
+{
+    struct tci_half *half = tcp->half_count < TCI_TCP_HALF_MAX ? tci_alloc(sizeof(*half)) : NULL;
+
+    if (half == NULL) {
+        close(fd);
+        tcp->stats.strays++;
+        return;
+    }
+    half->tcp = tcp;
+    half->fd = fd;
+    half->watch.fn = on_half_ready;
+    half->timer.fn = on_half_timer;
+    tci_list_init(&half->link);
+    tci_list_add(&tcp->halves, &half->link);
+    tcp->half_count++;
+    if (tci_watch_add(tcp->loop, &half->watch, fd, TC_READABLE) != 0 ||
+        tcp->exec->ops->timer_set(tcp->exec, &half->timer,
+                                  now_plus_ms(tcp, TCI_TCP_GREET_MS)) != 0)
+        half_free(half, false);
+}
+
+static void on_listener_ready(struct tci_watch *watch, uint32_t ready)
+{
+    struct tci_tcp *tcp = tci_container_of(watch, struct tci_tcp, listener_watch);
+
+    (void)ready;
+    for (int i = 0; i < ACCEPTS_MAX; i++) {
+        struct tci_addr from;
+        int fd = tci_sock_accept(tcp->listener, &from);
+
+        if (fd >= 0) {
+            half_new(tcp, fd);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+            (void)tci_watch_change(watch, 0);
+            (void)tcp->exec->ops->timer_set(tcp->exec, &tcp->listener_timer,
+                                            now_plus_ms(tcp, ACCEPT_PAUSE_MS));
+            return;
+        } else if (errno == EAGAIN) {
+            return;
+        }
+    }
+}
+
+static void on_listener_timer(struct tci_timer *timer)
+{
+    struct tci_tcp *tcp = tci_container_of(timer, struct tci_tcp, listener_timer);
+
+    (void)tci_watch_change(&tcp->listener_watch, TC_READABLE);
+}
+
+int tci_tcp_listen_start(struct tci_tcp *tcp)
+{
+    tcp->listener_watch.fn = on_listener_ready;
+    tcp->listener_timer.fn = on_listener_timer;
+    if (tcp->listener < 0)
+        return 0;
+    return tci_watch_add(tcp->loop, &tcp->listener_watch, tcp->listener, TC_READABLE);
+}
+
+void tci_tcp_listen_end(struct tci_tcp *tcp)
+{
+    struct tci_list *at, *next;
+
+    for (at = tcp->halves.next; at != &tcp->halves; at = next) {
+        next = at->next;
+        half_free(tci_container_of(at, struct tci_half, link), false);
+    }
+    tcp->exec->ops->timer_clear(tcp->exec, &tcp->listener_timer);
+    tci_watch_del(&tcp->listener_watch);
+    if (tcp->listener >= 0)
+        close(tcp->listener);
+    tcp->listener = -1;
+}

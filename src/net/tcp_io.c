@@ -1,0 +1,198 @@
+/* tcp_io.c - bytes from the socket to headers and to the places of payloads. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/tcp_link.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "core/assert.h"
+
+/* One poll of a link ends after this much, so that the turn stays below a millisecond. */
+enum { READS_MAX = 8, READ_MAX_BYTES = 2 * 1024 * 1024 };
+
+/* Payloads that are at least so long are read to their place, shorter ones with their
+ * neighbours into the input buffer: the copy costs less than another system call. */
+enum { DIRECT_MIN = 4096 };
+
+/* One system call: where its bytes go. */
+struct reading {
+    struct iovec iov[2];
+    int          count;
+};
+
+/* The input comes last.  While a large message is expected no more than a header is read ahead,
+ * so that no byte of its payload has to be copied. */
+static void add_input(const struct tci_link *link, struct reading *reading, bool is_head)
+{
+    size_t len = TCI_TCP_INPUT;
+
+    if (link->large > 0)
+        len = TCI_HEAD_BYTES - (is_head ? link->rx.have : 0);
+    reading->iov[reading->count++] = (struct iovec){link->tcp->input, len};
+}
+
+static void prepare(struct tci_link *link, struct reading *reading)
+{
+    struct tci_tcp *tcp = link->tcp;
+    struct tci_rx *rx = &link->rx;
+    size_t left = (size_t)rx->left;
+    struct tci_xfer *xfer = rx->xfer;
+
+    *reading = (struct reading){0};
+    if (rx->mode == TCI_RX_HEAD || rx->mode == TCI_RX_NOTICE ||
+        (left < DIRECT_MIN && link->large == 0)) {
+        add_input(link, reading, rx->mode == TCI_RX_HEAD);
+        return;
+    }
+    if (rx->mode == TCI_RX_XFER && xfer->fold == NULL) {
+        reading->iov[0].iov_base = (uint8_t *)xfer->data + xfer->room[TCI_ROOM_DONE];
+        reading->iov[0].iov_len = tci_min(left, READ_MAX_BYTES);
+    } else if (rx->mode == TCI_RX_EARLY) {
+        reading->iov[0] = (struct iovec){rx->early->payload + rx->early->filled, left};
+    } else {
+        reading->iov[0] = (struct iovec){tcp->staging, tci_min(left, TCI_TCP_STAGING)};
+    }
+    reading->count = 1;
+    if (reading->iov[0].iov_len == left)
+        add_input(link, reading, false);
+}
+
+/* Bytes that were read to where prepare() said. */
+static void placed(struct tci_link *link, size_t len)
+{
+    struct tci_tcp *tcp = link->tcp;
+    struct tci_rx *rx = &link->rx;
+
+    rx->left -= len;
+    if (rx->mode == TCI_RX_EARLY)
+        rx->early->filled += len;
+    else if (rx->mode == TCI_RX_XFER && rx->xfer->fold == NULL)
+        rx->xfer->room[TCI_ROOM_DONE] += len;
+    else if (rx->mode == TCI_RX_XFER)
+        tci_xfer_deliver(tcp, rx->xfer, tcp->staging, len);
+}
+
+/* A part of the payload that lies in the input. */
+static void copy_payload(struct tci_link *link, const uint8_t *from, size_t len)
+{
+    struct tci_rx *rx = &link->rx;
+
+    rx->left -= len;
+    if (rx->mode == TCI_RX_XFER) {
+        tci_xfer_deliver(link->tcp, rx->xfer, from, len);
+    } else if (rx->mode == TCI_RX_EARLY) {
+        memcpy(rx->early->payload + rx->early->filled, from, len);
+        rx->early->filled += len;
+        link->tcp->stats.bytes_copied += len;
+    } else if (rx->mode == TCI_RX_NOTICE) {
+        memcpy(rx->notice + rx->have, from, len);
+        rx->have += (unsigned)len;
+    }
+}
+
+static const char *take_head(struct tci_link *link, const uint8_t *wire)
+{
+    const char *wrong = tci_frame_decode(wire, &link->rx.frame);
+
+    link->rx.have = 0;
+    if (wrong == NULL)
+        wrong = tci_link_on_frame(link);
+    if (wrong == NULL && link->rx.left == 0)
+        wrong = tci_link_on_payload(link);
+    return wrong;
+}
+
+/* Take the input apart.  NULL, or what is wrong with it. */
+static const char *take_input(struct tci_link *link, const uint8_t *at, size_t len)
+{
+    struct tci_rx *rx = &link->rx;
+    const char *wrong = NULL;
+
+    while (len > 0 && wrong == NULL) {
+        size_t part;
+
+        if (rx->mode == TCI_RX_HEAD) {
+            part = tci_min(len, TCI_HEAD_BYTES - rx->have);
+            if (part == TCI_HEAD_BYTES) {
+                wrong = take_head(link, at);
+            } else {
+                memcpy(rx->head + rx->have, at, part);
+                rx->have += (unsigned)part;
+                if (rx->have == TCI_HEAD_BYTES)
+                    wrong = take_head(link, rx->head);
+            }
+        } else {
+            part = tci_min(len, (size_t)rx->left);
+            copy_payload(link, at, part);
+            if (rx->left == 0)
+                wrong = tci_link_on_payload(link);
+        }
+        at += part;
+        len -= part;
+    }
+    return wrong;
+}
+
+/* What was read; NULL, or what is wrong with it. */
+static const char *take(struct tci_link *link, const struct reading *reading, size_t len)
+{
+    const char *wrong = NULL;
+
+    link->tcp->stats.bytes_received += len;
+    if (reading->iov[0].iov_base != link->tcp->input) {
+        size_t part = tci_min(len, reading->iov[0].iov_len);
+
+        placed(link, part);
+        len -= part;
+        if (link->rx.left == 0)
+            wrong = tci_link_on_payload(link);
+    }
+    if (wrong == NULL && len > 0)
+        wrong = take_input(link, link->tcp->input, len);
+    return wrong;
+}
+
+/* How the stream ended. */
+static void end_of_stream(struct tci_link *link, ssize_t result, int error)
+{
+    if (result == 0 || error == ECONNRESET || error == EPIPE)
+        tci_link_lose(link, "has closed its connection: it exited or was killed");
+    else
+        tci_link_lose(link, "cannot be heard any more: %s", strerror(error));
+}
+
+unsigned tci_link_read(struct tci_link *link)
+{
+    size_t bytes = 0;
+    unsigned reads;
+
+    for (reads = 0; reads < READS_MAX && bytes < READ_MAX_BYTES; reads++) {
+        struct reading reading;
+        size_t asked = 0;
+        const char *wrong;
+        ssize_t got;
+
+        prepare(link, &reading);
+        for (int i = 0; i < reading.count; i++)
+            asked += reading.iov[i].iov_len;
+        got = readv(link->fd, reading.iov, reading.count);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN)
+            break;
+        if (got <= 0) {
+            end_of_stream(link, got, errno);
+            return reads + 1;
+        }
+        bytes += (size_t)got;
+        wrong = take(link, &reading, (size_t)got);
+        if (wrong != NULL) {
+            tci_link_lose(link, "broke the protocol: it sent %s", wrong);
+            return reads + 1;
+        }
+        if ((size_t)got < asked)
+            return reads + 1;
+    }
+    return reads;
+}

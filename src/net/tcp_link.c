@@ -1,0 +1,201 @@
+/* tcp_link.c - the life of a link, from its first use to its loss, and its frames of control. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/tcp_link.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/assert.h"
+#include "net/sock.h"
+
+struct tci_link *tci_link_get(struct tci_tcp *tcp, uint32_t peer)
+{
+    struct tci_link *link = tcp->links[peer];
+
+    TC_ASSERT(peer < tcp->size);
+    if (link != NULL)
+        return link;
+    link = tci_alloc(sizeof(*link));
+    if (link == NULL)
+        return NULL;
+    link->tcp = tcp;
+    link->peer = peer;
+    link->fd = -1;
+    link->addr = tcp->addrs[peer];
+    link->timer.fn = tci_link_on_dial_timer;
+    tci_list_init(&link->open_link);
+    tci_list_init(&link->sending_link);
+    tci_list_init(&link->flows);
+    tcp->links[peer] = link;
+    return link;
+}
+
+static void on_ready(struct tci_watch *watch, uint32_t ready)
+{
+    struct tci_link *link = tci_container_of(watch, struct tci_link, watch);
+
+    if ((ready & TC_WRITABLE) != 0) {
+        (void)tci_link_flush(link);
+        if (link->state == TCI_LINK_UP && !tci_link_has_output(link))
+            (void)tci_watch_change(watch, TC_READABLE);
+    }
+    if (link->state == TCI_LINK_UP && (ready & TC_READABLE) != 0)
+        (void)tci_link_read(link);
+}
+
+int tci_link_up(struct tci_link *link, int fd)
+{
+    struct tci_tcp *tcp = link->tcp;
+
+    TC_ASSERT(link->state == TCI_LINK_NONE || link->state == TCI_LINK_DIALING);
+    TC_ASSERT(link->fd == -1);
+    link->watch.fn = on_ready;
+    if (tci_watch_add(tcp->loop, &link->watch, fd, TC_READABLE) != 0)
+        return -1;
+    tci_sock_tune(fd);
+    tci_sock_peer(fd, &link->addr);
+    link->fd = fd;
+    link->state = TCI_LINK_UP;
+    tci_list_add(&tcp->open, &link->open_link);
+    tcp->stats.links_open++;
+    if (tcp->is_leaving)
+        tci_link_say_bye(link);
+    if (tci_link_has_output(link) && tci_list_is_empty(&link->sending_link))
+        tci_list_add(&tcp->sending, &link->sending_link);
+    return 0;
+}
+
+/* Everything that needs the peer ends here. */
+struct ending {
+    struct tci_link *link;
+    tc_status_t      status;
+};
+
+static void end_xfer(void *arg, struct tci_xfer *xfer)
+{
+    struct ending *ending = arg;
+    struct tci_link *link = ending->link;
+
+    if (xfer->peer != link->peer)
+        return;
+    if (!xfer->is_send) {
+        tci_link_end_recv(link, xfer, ending->status);
+        return;
+    }
+    tci_match_del(&link->tcp->match, xfer);
+    tci_link_end_send(link, xfer, ending->status);
+}
+
+static void end_early(void *arg, struct tci_early *early)
+{
+    struct ending *ending = arg;
+
+    if (early->peer == ending->link->peer)
+        tci_link_drop_early(ending->link, early);
+}
+
+static void link_end(struct tci_link *link, tc_status_t status)
+{
+    struct tci_tcp *tcp = link->tcp;
+    struct ending ending = {link, status};
+
+    tci_link_dial_end(link);
+    tci_watch_del(&link->watch);
+    if (link->state == TCI_LINK_UP)
+        tcp->stats.links_open--;
+    link->state = TCI_LINK_DOWN;
+    tci_list_del(&link->open_link);
+    tci_list_del(&link->sending_link);
+    if (link->fd >= 0)
+        close(link->fd);
+    link->fd = -1;
+    link->rx.xfer = NULL;
+    link->rx.early = NULL;
+    link->rx.mode = TCI_RX_HEAD;
+    tci_link_abort_sends(link, NULL, status);
+    tci_match_each_xfer(&tcp->match, end_xfer, &ending);
+    tci_match_each_early(&tcp->match, end_early, &ending);
+    tci_free(link->out.data);
+    tci_free(link->tx.copy);
+    memset(&link->out, 0, sizeof(link->out));
+    memset(&link->tx, 0, sizeof(link->tx));
+    TC_ASSERT(link->live == 0);
+}
+
+void tci_link_fini(struct tci_link *link)
+{
+    if (link->state != TCI_LINK_DOWN)
+        link_end(link, TC_ERR_CLOSED);
+}
+
+void tci_link_lose(struct tci_link *link, const char *fmt, ...)
+{
+    struct tci_tcp *tcp = link->tcp;
+    struct tci_error error = {0};
+    char addr[TCI_ADDR_TEXT], text[256];
+    va_list args;
+
+    if (link->state == TCI_LINK_DOWN)
+        return;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    tci_error_set(&error, TC_ERR_PEER_LOST, (int)link->peer, 0, NULL, "rank %u %s (tcp %s)",
+                  link->peer, text, tci_addr_print(&link->addr, addr));
+    link_end(link, TC_ERR_PEER_LOST);
+    if (!link->has_left)
+        tcp->base.sink->lost(tcp->base.sink, link->peer, &error);
+    tci_tcp_check_left(tcp);
+}
+
+/* Room for `more` bytes at the end of out; NULL: no memory. */
+static uint8_t *out_room(struct tci_out *out, size_t more)
+{
+    if (out->room - out->len < more) {
+        size_t room = tci_max(2 * out->room, out->len + tci_max(more, 2048));
+        uint8_t *data = tci_realloc_array(out->data, room, 1);
+
+        if (data == NULL)
+            return NULL;
+        out->data = data;
+        out->room = room;
+    }
+    return out->data + out->len;
+}
+
+void tci_link_control(struct tci_link *link, struct tci_frame *frame, const uint8_t *payload)
+{
+    size_t len = TCI_HEAD_BYTES + (size_t)frame->length;
+    uint8_t *at;
+
+    if (link->state == TCI_LINK_DOWN || link->bye_queued)
+        return;
+    if (tci_list_is_empty(&link->sending_link) && link->state == TCI_LINK_UP)
+        tci_list_add(&link->tcp->sending, &link->sending_link);
+    at = out_room(&link->out, len);
+    if (at == NULL) {
+        link->send_errno = ENOMEM;
+        return;
+    }
+    frame->seq = link->seq_out++;
+    frame->ack = link->eager_told = link->eager_consumed;
+    tci_frame_encode(frame, at);
+    if (frame->length > 0)
+        memcpy(at + TCI_HEAD_BYTES, payload, (size_t)frame->length);
+    link->out.len += len;
+}
+
+/* Last of all: only when no send is live. */
+void tci_link_say_bye(struct tci_link *link)
+{
+    struct tci_frame frame = {.kind = TCI_FRAME_BYE};
+
+    if (link->bye_queued || link->sends > 0)
+        return;
+    tci_link_control(link, &frame, NULL);
+    link->bye_queued = true;
+}

@@ -1,0 +1,225 @@
+/* tcp_link.h - what the files of the TCP transport share: the transport, its links, its queues. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_TCP_LINK_H
+#define TCI_TCP_LINK_H
+
+#include "core/base.h"
+#include "core/context.h"
+#include "core/match.h"
+#include "core/pool.h"
+#include "net/frame.h"
+#include "net/tcp.h"
+
+/*   tcp.c       the port's verbs, the source, abort, leave, close
+ *   tcp_dial.c  links are made: dialed, accepted, greeted
+ *   tcp_link.c  links begin and end; frames of control
+ *   tcp_send.c  messages wait, take turns and go out
+ *   tcp_recv.c  frames are matched with receives
+ *   tcp_io.c    bytes are read into frames and to their places
+ */
+
+enum {
+    /* Payload of one frame: an urgent message waits for this much at most, 0.1 ms on loopback. */
+    TCI_TCP_SEGMENT = 512 * 1024,
+    /* Eager bytes of one link on their way or in the early store of the receiver; at least four
+     * of the largest eager messages. */
+    TCI_TCP_WINDOW = 4 * 1024 * 1024,
+    TCI_TCP_EAGER_MAX = 8 * 1024 * 1024, /* larger agreements are cut to this */
+    TCI_TCP_EAGER_COST = TCI_HEAD_BYTES, /* of a message besides its payload: none is free */
+    TCI_TCP_INPUT = 64 * 1024,           /* read at once where small messages are expected */
+    TCI_TCP_STAGING = 256 * 1024,        /* folded at once: stays in the second-level cache */
+    TCI_TCP_EARLY_MAX = 1 << 18,         /* credits and wants that a peer may have us remember */
+    TCI_TCP_HALF_MAX = 64,               /* accepted connections that have not greeted yet */
+    TCI_TCP_GREET_MS = 5000,
+    TCI_TCP_DIAL_MS = 10000
+};
+
+/* Messages of one tag that may be sent now: sent in order, one after the other, so that equal
+ * keys stay in order.  Flows of a link take turns, the most urgent first. */
+struct tci_flow {
+    struct tci_list  link;
+    struct tci_xfers xfers;
+    int8_t           priority; /* of the most urgent of them */
+};
+
+enum tci_link_state {
+    TCI_LINK_NONE,    /* not needed yet */
+    TCI_LINK_DIALING, /* connecting, greeting, or waiting to try again */
+    TCI_LINK_UP,
+    TCI_LINK_DOWN /* for good */
+};
+
+/* Where the payload of the frame that is being read goes. */
+enum tci_rx_mode { TCI_RX_HEAD, TCI_RX_XFER, TCI_RX_EARLY, TCI_RX_NOTICE, TCI_RX_DISCARD };
+
+struct tci_rx {
+    uint8_t           mode;
+    unsigned          have; /* bytes of the header, or of a notice */
+    uint64_t          left; /* bytes of the payload that are still to come */
+    struct tci_xfer  *xfer; /* with XFER; stays in the table of receives */
+    struct tci_early *early; /* with EARLY; in the table of what came early */
+    struct tci_frame  frame;
+    uint8_t           head[TCI_HEAD_BYTES];
+    uint8_t           notice[TCI_NOTICE_BYTES];
+};
+
+/* The frame with payload that is being sent. */
+struct tci_tx {
+    bool             is_busy;
+    uint8_t          head[TCI_HEAD_BYTES];
+    unsigned         head_done;
+    const uint8_t   *payload; /* borrowed from the transfer, or `copy` */
+    size_t           left;
+    struct tci_xfer *xfer; /* NULL once it was aborted */
+    struct tci_flow *flow; /* of xfer; NULL when it is in none */
+    uint8_t         *copy; /* owned: the rest of a frame whose transfer was aborted; or NULL */
+};
+
+/* Encoded frames without payload of their own in user memory: control, and small messages. */
+struct tci_out {
+    uint8_t *data; /* owned */
+    size_t   len, done, room;
+    size_t   before; /* bytes up to here go before the frame of tx, the others after it */
+};
+
+struct tci_link {
+    struct tci_tcp  *tcp; /* borrowed */
+    struct tci_list  open_link;    /* in tcp->open while UP */
+    struct tci_list  sending_link; /* in tcp->sending while something is to be written */
+    uint32_t         peer;
+    uint8_t          state;
+    bool             has_left;    /* the peer has said goodbye */
+    bool             bye_queued;  /* so have we */
+    int              fd;          /* owned; -1: none */
+    int              send_errno;  /* sending failed; what can still be read is read first */
+    struct tci_watch watch;
+    struct tci_addr  addr; /* of the other end, for texts */
+    /* While it is dialed. */
+    struct tci_timer timer; /* tries again, or gives up */
+    uint64_t         deadline_ns;
+    uint32_t         backoff_ms;
+    unsigned         greet_have; /* bytes of the answer, in rx.notice */
+    bool             has_greeted;
+    int              dial_errno; /* how the last try failed */
+    bool             yields;     /* refused: the peer's own connection will come */
+    /* Once it stands. */
+    struct tci_rx   rx;
+    struct tci_tx   tx;
+    struct tci_out  out;
+    struct tci_list flows; /* most urgent first */
+    size_t          flow_count;
+    uint32_t        seq_out, seq_in;
+    uint64_t        eager_queued;   /* bytes in flows, not in frames yet */
+    uint64_t        eager_framed;   /* bytes in frames, since the beginning */
+    uint64_t        eager_acked;    /* of these, known to be consumed */
+    uint64_t        eager_consumed; /* of the other direction */
+    uint64_t        eager_told;     /* value of the last ack that was sent */
+    uint64_t        eager_held;     /* bytes in our early store */
+    uint32_t        early_held;     /* credits and wants that we remember */
+    uint32_t        live, sends;    /* transfers with this peer; of these, sends */
+    uint32_t        large;          /* receives whose credit has been sent */
+};
+
+struct tci_tcp {
+    struct tci_transport base; /* first */
+    struct tci_source    source;
+    struct tci_loop     *loop;    /* borrowed */
+    struct tci_exec     *exec;    /* borrowed: of the loop */
+    tc_context          *context; /* borrowed */
+    uint32_t             rank, size;
+    struct tci_addr     *addrs; /* owned, `size` */
+    struct tci_link    **links; /* owned, `size`; NULL: never needed */
+    uint8_t              group_id[TCI_GROUP_ID];
+    int                  listener; /* owned */
+    struct tci_watch     listener_watch;
+    struct tci_timer     listener_timer; /* goes on accepting after descriptors ran out */
+    struct tci_list      open, sending;
+    struct tci_list      halves; /* struct tci_half */
+    unsigned             half_count;
+    struct tci_match     match;
+    struct tci_pool      flows, earlies;
+    struct tci_timer     probe;
+    uint64_t             probe_ms;
+    size_t               eager_max;
+    uint64_t             window;
+    uint8_t             *input;   /* owned, TCI_TCP_INPUT */
+    uint8_t             *staging; /* owned, TCI_TCP_STAGING and room for an element */
+    uint64_t             live;    /* transfers in all */
+    bool                 is_leaving;
+    struct tci_timer     left_timer; /* tells the sink that everyone has left, not from a verb */
+    struct tci_transport_stats stats;
+};
+
+static inline struct tci_tcp *tci_tcp_of(struct tci_transport *transport)
+{
+    return (struct tci_tcp *)transport;
+}
+
+/* ---- tcp.c ---- */
+
+/* Complete a transfer that is in no list any more. */
+void tci_tcp_complete(struct tci_tcp *tcp, struct tci_xfer *xfer, tc_status_t status);
+bool tci_tcp_admit(struct tci_tcp *tcp, uint32_t peer, const struct tci_key *key,
+                   const struct tci_call *call);
+/* Tell the sink that everyone has left, once that is so. */
+void tci_tcp_check_left(struct tci_tcp *tcp);
+
+/* ---- tcp_link.c ---- */
+
+/* The link to a peer, made but not dialed when it is new; NULL: no memory. */
+struct tci_link *tci_link_get(struct tci_tcp *tcp, uint32_t peer);
+/* A connection that stands becomes the link.  -1: the reactor refuses it. */
+int  tci_link_up(struct tci_link *link, int fd);
+/* The end of a link, with a text "rank 2 <text> (tcp 127.0.0.1:4100)". */
+__attribute__((format(printf, 2, 3))) void tci_link_lose(struct tci_link *link, const char *fmt,
+                                                         ...);
+/* The end without a loss: closed by us. */
+void tci_link_fini(struct tci_link *link);
+/* Queue a frame of control; fills seq and ack.  Without memory the link is lost at the next poll. */
+void tci_link_control(struct tci_link *link, struct tci_frame *frame, const uint8_t *payload);
+void tci_link_say_bye(struct tci_link *link);
+
+/* ---- tcp_dial.c ---- */
+
+void tci_link_dial(struct tci_link *link); /* NONE to DIALING */
+void tci_link_dial_end(struct tci_link *link); /* stops what dialing has begun */
+void tci_link_on_dial_timer(struct tci_timer *timer);
+int  tci_tcp_listen_start(struct tci_tcp *tcp);
+void tci_tcp_listen_end(struct tci_tcp *tcp);
+
+/* ---- tcp_send.c ---- */
+
+void tci_tcp_post_send(struct tci_transport *self, struct tci_xfer *xfer);
+/* Write what can be written; true when something was. */
+bool tci_link_flush(struct tci_link *link);
+bool tci_link_has_output(const struct tci_link *link);
+/* A credit came. */
+void tci_link_on_credit(struct tci_link *link, const struct tci_frame *frame);
+void tci_link_end_send(struct tci_link *link, struct tci_xfer *xfer, tc_status_t status);
+/* Take out and complete sends of a tag (NULL: all). */
+void tci_link_abort_sends(struct tci_link *link, const struct tci_key *key, tc_status_t status);
+void tci_tcp_probe_start(struct tci_tcp *tcp);
+void tci_tcp_on_probe_timer(struct tci_timer *timer);
+
+/* ---- tcp_recv.c ---- */
+
+void tci_tcp_post_recv(struct tci_transport *self, struct tci_xfer *xfer);
+/* A header is complete: sets rx for its payload.  NULL, or what is wrong with it. */
+const char *tci_link_on_frame(struct tci_link *link);
+/* The payload is complete. */
+const char *tci_link_on_payload(struct tci_link *link);
+/* Payload in order: copied, or folded. */
+void tci_xfer_deliver(struct tci_tcp *tcp, struct tci_xfer *xfer, const uint8_t *from, size_t len);
+/* A receive ends: out of the table, completed. */
+void tci_link_end_recv(struct tci_link *link, struct tci_xfer *xfer, tc_status_t status);
+/* Something early is dropped or used up. */
+void tci_link_drop_early(struct tci_link *link, struct tci_early *early);
+/* Owed acknowledgements go out once half the window is owed. */
+void tci_link_ack(struct tci_link *link);
+
+/* ---- tcp_io.c ---- */
+
+/* Read what is there, within bounds; the amount of work done.  May lose the link. */
+unsigned tci_link_read(struct tci_link *link);
+
+#endif

@@ -1,0 +1,474 @@
+/* tcp_recv.c - what comes in finds its receive, or waits for it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/tcp_link.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "core/assert.h"
+#include "core/reduce.h"
+
+static_assert(sizeof(((struct tci_xfer *)0)->room) >= (TCI_ROOM_CARRY + 2) * sizeof(uint64_t),
+              "the bytes of a split element fit in the room of a transfer");
+
+/* ---- Payload to its place ---- */
+
+static void fold_piece(const struct tci_xfer *xfer, size_t at, const void *incoming, size_t count)
+{
+    const struct tci_fold *fold = xfer->fold;
+    const void *own = (const uint8_t *)xfer->operand + at;
+    const void *pair[2] = {xfer->incoming_first ? incoming : own,
+                           xfer->incoming_first ? own : incoming};
+    uint8_t *out = (uint8_t *)xfer->data + at;
+
+    if (xfer->use_many)
+        fold->many(out, pair, 2, count);
+    else
+        fold->pair(out, pair[0], pair[1], count);
+    if (xfer->divide != 0 && fold->divide != NULL)
+        fold->divide(out, xfer->divide, count);
+}
+
+/* The bytes of an element that is not complete yet wait in the room. */
+static void fold_bytes(struct tci_xfer *xfer, const uint8_t *from, size_t len)
+{
+    size_t size = xfer->fold->size, done = (size_t)xfer->room[TCI_ROOM_DONE];
+    uint8_t *carry = (uint8_t *)&xfer->room[TCI_ROOM_CARRY];
+    size_t have = done % size, whole;
+
+    if (have > 0) {
+        size_t take = tci_min(size - have, len);
+
+        memcpy(carry + have, from, take);
+        if (have + take < size)
+            return;
+        fold_piece(xfer, done - have, carry, 1);
+        done += take;
+        from += take;
+        len -= take;
+    }
+    whole = len / size;
+    if (whole > 0)
+        fold_piece(xfer, done, from, whole);
+    memcpy(carry, from + whole * size, len - whole * size);
+}
+
+void tci_xfer_deliver(struct tci_tcp *tcp, struct tci_xfer *xfer, const uint8_t *from, size_t len)
+{
+    TC_ASSERT(len <= xfer->len - xfer->room[TCI_ROOM_DONE]);
+
+    if (len == 0)
+        return;
+    if (xfer->fold != NULL) {
+        fold_bytes(xfer, from, len);
+    } else {
+        memcpy((uint8_t *)xfer->data + xfer->room[TCI_ROOM_DONE], from, len);
+        tcp->stats.bytes_copied += len;
+    }
+    xfer->room[TCI_ROOM_DONE] += len;
+}
+
+/* ---- Ends ---- */
+
+void tci_link_end_recv(struct tci_link *link, struct tci_xfer *xfer, tc_status_t status)
+{
+    tci_match_del(&link->tcp->match, xfer);
+    if (link->rx.xfer == xfer) {
+        link->rx.xfer = NULL;
+        link->rx.mode = TCI_RX_DISCARD;
+    }
+    if ((xfer->room[TCI_ROOM_FLAGS] & TCI_XFER_GRANTED) != 0)
+        link->large--;
+    link->live--;
+    tci_tcp_complete(link->tcp, xfer, status);
+}
+
+void tci_link_drop_early(struct tci_link *link, struct tci_early *early)
+{
+    struct tci_tcp *tcp = link->tcp;
+
+    tci_match_del_early(&tcp->match, early);
+    if (early->kind == TCI_EARLY_DATA) {
+        link->eager_held -= early->total + TCI_TCP_EAGER_COST;
+        tcp->stats.eager_bytes -= early->total;
+        if (link->rx.early == early) {
+            link->rx.early = NULL;
+            link->rx.mode = TCI_RX_DISCARD;
+        } else {
+            link->eager_consumed += early->total + TCI_TCP_EAGER_COST;
+        }
+        if (early->payload != early->room)
+            tci_scratch_put(&tcp->context->scratch, early->payload);
+    } else {
+        link->early_held--;
+    }
+    tci_pool_put(&tcp->earlies, early);
+}
+
+void tci_link_ack(struct tci_link *link)
+{
+    struct tci_frame frame = {.kind = TCI_FRAME_ACK};
+
+    if (link->eager_consumed - link->eager_told >= link->tcp->window / 2)
+        tci_link_control(link, &frame, NULL);
+}
+
+/* ---- Posting ---- */
+
+static void grant(struct tci_link *link, struct tci_xfer *xfer)
+{
+    struct tci_frame frame = {.kind = TCI_FRAME_CREDIT,
+                              .key = xfer->key,
+                              .call = *xfer->call,
+                              .total = xfer->len};
+
+    xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_GRANTED;
+    link->large++;
+    tci_link_control(link, &frame, NULL);
+}
+
+static bool is_same_message(const struct tci_xfer *xfer, const struct tci_call *call,
+                            uint64_t total)
+{
+    return xfer->len == total && tci_key_is_same_call(xfer->call, call);
+}
+
+/* The message is here, all of it or its first part. */
+static void take_early(struct tci_link *link, struct tci_xfer *xfer, struct tci_early *early)
+{
+    struct tci_rx *rx = &link->rx;
+    bool is_here = rx->early != early;
+
+    tci_xfer_deliver(link->tcp, xfer, early->payload, (size_t)early->filled);
+    tci_link_drop_early(link, early);
+    if (is_here) {
+        link->tcp->stats.messages_received++;
+        tci_link_end_recv(link, xfer, TC_OK);
+        tci_link_ack(link);
+        return;
+    }
+    xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_BEGUN;
+    rx->mode = TCI_RX_XFER;
+    rx->xfer = xfer;
+}
+
+/* True when something early decided the fate of the receive. */
+static bool use_early(struct tci_link *link, struct tci_xfer *xfer)
+{
+    struct tci_tcp *tcp = link->tcp;
+    struct tci_early *early;
+
+    while ((early = tci_match_early(&tcp->match, xfer->peer, &xfer->key, TCI_EARLY_DATA)) != NULL) {
+        bool is_same = is_same_message(xfer, &early->call, early->total);
+        bool is_dead = (!is_same || early->key.use != xfer->key.use) &&
+                       !tci_tcp_admit(tcp, xfer->peer, &early->key, &early->call);
+
+        if (is_same && !is_dead) {
+            take_early(link, xfer, early);
+            return true;
+        }
+        tci_link_drop_early(link, early);
+        if (!is_dead) {
+            tci_link_end_recv(link, xfer, TC_ERR_MISMATCH);
+            return true;
+        }
+    }
+    early = tci_match_early(&tcp->match, xfer->peer, &xfer->key, TCI_EARLY_WANT);
+    if (early == NULL)
+        return false;
+    if (is_same_message(xfer, &early->call, early->total)) {
+        tci_link_drop_early(link, early);
+        grant(link, xfer);
+        return true;
+    }
+    if (early->key.use != xfer->key.use ||
+        !tci_tcp_admit(tcp, xfer->peer, &early->key, &early->call))
+        return false;
+    tci_link_drop_early(link, early);
+    tci_link_end_recv(link, xfer, TC_ERR_MISMATCH);
+    return true;
+}
+
+static void recv_from_self(struct tci_tcp *tcp, struct tci_xfer *recv)
+{
+    struct tci_xfer *send = tci_match_send(&tcp->match, recv->peer, &recv->key);
+    tc_status_t status = TC_OK;
+
+    if (send == NULL) {
+        tci_match_add(&tcp->match, recv);
+        return;
+    }
+    if (!is_same_message(recv, send->call, send->len))
+        status = TC_ERR_MISMATCH;
+    else
+        tci_xfer_deliver(tcp, recv, send->data, send->len);
+    tci_match_del(&tcp->match, send);
+    tci_tcp_complete(tcp, send, status);
+    tci_tcp_complete(tcp, recv, status);
+}
+
+void tci_tcp_post_recv(struct tci_transport *self, struct tci_xfer *xfer)
+{
+    struct tci_tcp *tcp = tci_tcp_of(self);
+    struct tci_link *link;
+
+    TC_ASSERT(!xfer->is_send && xfer->status == TC_PENDING && xfer->peer < tcp->size);
+    memset(xfer->room, 0, sizeof(xfer->room));
+    tcp->live++;
+    if (xfer->peer == tcp->rank) {
+        recv_from_self(tcp, xfer);
+        return;
+    }
+    link = tci_link_get(tcp, xfer->peer);
+    if (link == NULL || link->state == TCI_LINK_DOWN) {
+        tci_tcp_complete(tcp, xfer, link == NULL ? TC_ERR_ALLOC : TC_ERR_PEER_LOST);
+        return;
+    }
+    link->live++;
+    tci_match_add(&tcp->match, xfer);
+    if (use_early(link, xfer) || xfer->len <= tcp->eager_max)
+        return;
+    if (link->state == TCI_LINK_NONE)
+        tci_link_dial(link);
+    grant(link, xfer);
+}
+
+/* ---- Frames ---- */
+
+static void discard(struct tci_link *link)
+{
+    link->rx.mode = TCI_RX_DISCARD;
+    link->tcp->stats.strays++;
+}
+
+static const char *keep_early(struct tci_link *link, enum tci_early_kind kind)
+{
+    struct tci_tcp *tcp = link->tcp;
+    const struct tci_frame *frame = &link->rx.frame;
+    struct tci_early *early = tci_pool_get(&tcp->earlies);
+
+    if (early == NULL)
+        return "more than there is memory for";
+    early->key = frame->key;
+    early->call = frame->call;
+    early->peer = link->peer;
+    early->kind = kind;
+    early->total = frame->total;
+    early->filled = 0;
+    early->payload = early->room;
+    if (kind == TCI_EARLY_DATA && frame->total > TCI_EARLY_ROOM) {
+        early->payload = tci_scratch_get(&tcp->context->scratch, (size_t)frame->total);
+        if (early->payload == NULL) {
+            tci_pool_put(&tcp->earlies, early);
+            return "more than there is memory for";
+        }
+    }
+    if (kind == TCI_EARLY_DATA) {
+        link->eager_held += frame->total + TCI_TCP_EAGER_COST;
+        tcp->stats.eager_bytes += frame->total;
+        link->rx.mode = TCI_RX_EARLY;
+        link->rx.early = early;
+    } else {
+        link->early_held++;
+    }
+    tci_match_add_early(&tcp->match, early);
+    return NULL;
+}
+
+/* The first piece of a message, which may be all of it. */
+static const char *on_first_piece(struct tci_link *link, bool is_eager)
+{
+    struct tci_tcp *tcp = link->tcp;
+    struct tci_rx *rx = &link->rx;
+    const struct tci_frame *frame = &rx->frame;
+    struct tci_xfer *xfer = tci_match_recv(&tcp->match, link->peer, &frame->key, TCI_XFER_BEGUN, 0);
+    bool is_same;
+
+    if (xfer == NULL) {
+        if (!tci_tcp_admit(tcp, link->peer, &frame->key, &frame->call) || !is_eager)
+            discard(link);
+        else if (link->eager_held + frame->total > 4 * tcp->window)
+            return "more early messages than the window allows";
+        else
+            return keep_early(link, TCI_EARLY_DATA);
+        return NULL;
+    }
+    is_same = is_same_message(xfer, &frame->call, frame->total);
+    if ((!is_same || xfer->key.use != frame->key.use) &&
+        !tci_tcp_admit(tcp, link->peer, &frame->key, &frame->call)) {
+        discard(link);
+        return NULL;
+    }
+    if (!is_same) {
+        discard(link);
+        tci_link_end_recv(link, xfer, TC_ERR_MISMATCH);
+        return NULL;
+    }
+    xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_BEGUN;
+    rx->mode = TCI_RX_XFER;
+    rx->xfer = xfer;
+    return NULL;
+}
+
+static const char *on_data(struct tci_link *link)
+{
+    struct tci_rx *rx = &link->rx;
+    const struct tci_frame *frame = &rx->frame;
+    bool is_eager = frame->total <= link->tcp->eager_max;
+    struct tci_xfer *xfer;
+
+    if (is_eager && frame->length != frame->total)
+        return "a small message in pieces";
+    if (frame->offset == 0)
+        return on_first_piece(link, is_eager);
+    xfer = tci_match_recv(&link->tcp->match, link->peer, &frame->key, TCI_XFER_BEGUN,
+                          TCI_XFER_BEGUN);
+    if (xfer == NULL || xfer->len != frame->total || xfer->key.use != frame->key.use ||
+        xfer->room[TCI_ROOM_DONE] != frame->offset) {
+        discard(link);
+        return NULL;
+    }
+    rx->mode = TCI_RX_XFER;
+    rx->xfer = xfer;
+    return NULL;
+}
+
+/* A small message waits at the peer.  When its receive is posted it is granted; when the receive
+ * of the same use expects another message, the two calls differ. */
+static const char *on_want(struct tci_link *link)
+{
+    struct tci_tcp *tcp = link->tcp;
+    const struct tci_frame *frame = &link->rx.frame;
+    struct tci_xfer *xfer = tci_match_recv(&tcp->match, link->peer, &frame->key,
+                                           TCI_XFER_BEGUN | TCI_XFER_GRANTED, 0);
+
+    if (xfer != NULL && is_same_message(xfer, &frame->call, frame->total)) {
+        grant(link, xfer);
+        return NULL;
+    }
+    if (!tci_tcp_admit(tcp, link->peer, &frame->key, &frame->call))
+        return NULL;
+    if (xfer != NULL && xfer->key.use == frame->key.use)
+        tci_link_end_recv(link, xfer, TC_ERR_MISMATCH);
+    else if (frame->total > tcp->eager_max)
+        return "a request for a large message";
+    else
+        return keep_early(link, TCI_EARLY_WANT);
+    return NULL;
+}
+
+static void on_probe(struct tci_link *link)
+{
+    struct tci_tcp *tcp = link->tcp;
+    const struct tci_frame *frame = &link->rx.frame;
+    struct tci_xfer *xfer = tci_match_recv(&tcp->match, link->peer, &frame->key, TCI_XFER_BEGUN, 0);
+
+    if (xfer != NULL && is_same_message(xfer, &frame->call, frame->total))
+        return;
+    if (tci_tcp_admit(tcp, link->peer, &frame->key, &frame->call) && xfer != NULL &&
+        xfer->key.use == frame->key.use)
+        tci_link_end_recv(link, xfer, TC_ERR_MISMATCH);
+}
+
+static const char *on_control(struct tci_link *link)
+{
+    const struct tci_frame *frame = &link->rx.frame;
+
+    link->rx.mode = TCI_RX_DISCARD;
+    switch (frame->kind) {
+    case TCI_FRAME_CREDIT:
+    case TCI_FRAME_WANT:
+        if (link->early_held >= TCI_TCP_EARLY_MAX)
+            return "more credits than can be remembered";
+        if (frame->kind == TCI_FRAME_WANT)
+            return on_want(link);
+        tci_link_on_credit(link, frame);
+        return NULL;
+    case TCI_FRAME_PROBE:
+        on_probe(link);
+        return NULL;
+    case TCI_FRAME_NOTICE:
+        link->rx.mode = TCI_RX_NOTICE;
+        link->rx.have = 0;
+        return NULL;
+    case TCI_FRAME_BYE:
+        link->has_left = true;
+        return NULL;
+    case TCI_FRAME_ACK:
+        return NULL;
+    default:
+        return "a greeting on a link that stands";
+    }
+}
+
+const char *tci_link_on_frame(struct tci_link *link)
+{
+    const struct tci_frame *frame = &link->rx.frame;
+
+    if (link->has_left)
+        return "a frame after its goodbye";
+    if (frame->seq != link->seq_in++)
+        return "a frame out of sequence";
+    if (frame->ack < link->eager_acked || frame->ack > link->eager_framed)
+        return "an acknowledgement of what was never sent";
+    link->eager_acked = frame->ack;
+    link->rx.left = frame->length;
+    return frame->kind == TCI_FRAME_DATA ? on_data(link) : on_control(link);
+}
+
+static const char *end_notice(struct tci_link *link)
+{
+    struct tci_tcp *tcp = link->tcp;
+    struct tci_notice notice;
+    const char *wrong = tci_notice_decode(&link->rx.frame, link->rx.notice, &notice);
+
+    if (wrong == NULL && notice.culprit >= (int32_t)tcp->size)
+        wrong = "a notice that blames no rank there is";
+    if (wrong == NULL)
+        tcp->base.sink->notice(tcp->base.sink, link->peer, &notice);
+    return wrong;
+}
+
+static void end_early_message(struct tci_link *link)
+{
+    struct tci_tcp *tcp = link->tcp;
+    struct tci_trace_record record = {.kind = TCI_TRACE_EAGER_COPY,
+                                      .rank = (int)tcp->rank,
+                                      .tag = link->rx.frame.key.tag,
+                                      .a = link->rx.frame.total};
+
+    link->rx.early = NULL;
+    record.begin_ns = record.end_ns = tci_trace_now();
+    tci_trace_add(tcp->context->trace, &record);
+}
+
+const char *tci_link_on_payload(struct tci_link *link)
+{
+    struct tci_rx *rx = &link->rx;
+    struct tci_xfer *xfer = rx->xfer;
+    uint8_t mode = rx->mode;
+
+    rx->mode = TCI_RX_HEAD;
+    rx->have = 0;
+    rx->xfer = NULL;
+    if (mode == TCI_RX_NOTICE)
+        return end_notice(link);
+    if (rx->frame.kind == TCI_FRAME_BYE)
+        tci_tcp_check_left(link->tcp);
+    if (rx->frame.kind != TCI_FRAME_DATA)
+        return NULL;
+    if (mode == TCI_RX_EARLY) {
+        end_early_message(link);
+        return NULL;
+    }
+    if (rx->frame.total <= link->tcp->eager_max) {
+        link->eager_consumed += rx->frame.total + TCI_TCP_EAGER_COST;
+        tci_link_ack(link);
+    }
+    if (mode == TCI_RX_XFER && xfer->room[TCI_ROOM_DONE] == xfer->len) {
+        link->tcp->stats.messages_received++;
+        tci_link_end_recv(link, xfer, TC_OK);
+    }
+    return NULL;
+}
