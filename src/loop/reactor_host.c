@@ -21,8 +21,8 @@ struct host_watch {
 /* Silent watches have the descriptor -1 - fd in polls, which poll(2) skips. */
 struct host_reactor {
     struct tci_reactor   base;
-    const tc_reactor_ops *host; /* borrowed from the application */
-    void                 *host_arg;
+    tc_reactor_ops        host;
+    void                 *host_arg; /* borrowed */
     struct pollfd        *polls;   /* owned */
     struct host_watch   **watches; /* owned, in the same order */
     size_t                count, room;
@@ -93,7 +93,7 @@ static int add_watch(void *reactor, int fd, uint32_t interest, tc_reactor_fn fn,
     watch->reactor = self;
     watch->fn = fn;
     watch->arg = arg;
-    if (self->host->watch_add(self->host_arg, fd, interest, on_ready, watch, &watch->handle) != 0) {
+    if (self->host.watch_add(self->host_arg, fd, interest, on_ready, watch, &watch->handle) != 0) {
         int cause = errno;
 
         tci_free(watch);
@@ -113,7 +113,7 @@ static int change_watch(void *reactor, void *handle, uint32_t interest)
     struct host_watch *watch = handle;
     struct pollfd *slot = &self->polls[watch->at];
 
-    if (self->host->watch_change(self->host_arg, watch->handle, interest) != 0)
+    if (self->host.watch_change(self->host_arg, watch->handle, interest) != 0)
         return -1;
     set_interest(slot, slot->fd < 0 ? -1 - slot->fd : slot->fd, interest);
     return 0;
@@ -125,7 +125,7 @@ static void del_watch(void *reactor, void *handle)
     struct host_reactor *self = reactor;
     struct host_watch *watch = handle;
 
-    self->host->watch_del(self->host_arg, watch->handle);
+    self->host.watch_del(self->host_arg, watch->handle);
     self->count--;
     self->polls[watch->at] = self->polls[self->count];
     self->watches[watch->at] = self->watches[self->count];
@@ -137,14 +137,14 @@ static int arm_timer(void *reactor, uint64_t timeout_ns, tc_reactor_fn fn, void 
 {
     struct host_reactor *self = reactor;
 
-    return self->host->timer_arm(self->host_arg, timeout_ns, fn, arg);
+    return self->host.timer_arm(self->host_arg, timeout_ns, fn, arg);
 }
 
 static void cancel_timer(void *reactor)
 {
     struct host_reactor *self = reactor;
 
-    self->host->timer_cancel(self->host_arg);
+    self->host.timer_cancel(self->host_arg);
 }
 
 /* Backwards, so that a watch that takes the place of a deleted one has had its call already; one
@@ -194,7 +194,7 @@ struct tci_reactor *tci_reactor_host_new(const tc_reactor_ops *ops, void *arg,
         tci_error_set(error, TC_ERR_ALLOC, -1, 0, NULL, "no memory for an event loop");
         return NULL;
     }
-    self->host = ops;
+    self->host = *ops;
     self->host_arg = arg;
     self->base.ops = (tc_reactor_ops){
         .abi_version = TC_REACTOR_ABI_VERSION,
