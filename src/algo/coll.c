@@ -30,7 +30,7 @@ tc_future *tci_refuse(const struct tci_comm *comm, const struct tci_error *error
 __attribute__((format(printf, 3, 4))) static bool bad(struct tci_error *error, const char *name,
                                                       const char *fmt, ...)
 {
-    char    text[256];
+    char text[256];
     va_list args;
 
     va_start(args, fmt);
@@ -145,9 +145,9 @@ static void fill(const struct tci_comm *comm, const struct tci_request *request,
 
 tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
 {
-    struct tci_comm   *comm = tci_comm_of(group);
-    const tc_options  *options = request->options;
-    struct tci_error   error = {0};
+    struct tci_comm *comm = tci_comm_of(group);
+    const tc_options *options = request->options;
+    struct tci_error error = {0};
     struct tci_op_args args;
 
     if (group == NULL) {
@@ -237,20 +237,20 @@ tc_future *tc_allgather_async(tc_dist_ctx *group, uint64_t tag, const void *send
 
     if (group != NULL)
         own = (size_t)tci_comm_of(group)->rank * count_per_rank * tc_dtype_size(dtype);
-    return tci_coll_start(group, &(struct tci_request){.name = "allgather",
-                                                       .coll = TCI_COLL_ALLGATHER,
-                                                       .tag = tag,
-                                                       .send = send,
-                                                       .recv = recv,
-                                                       .count = count_per_rank,
-                                                       .is_typed = true,
-                                                       .dtype = dtype,
-                                                       .op = -1,
-                                                       .root = -1,
-                                                       .in_place = send != NULL && recv != NULL &&
-                                                                   (uintptr_t)send ==
-                                                                       (uintptr_t)recv + own,
-                                                       .options = options});
+    return tci_coll_start(
+        group, &(struct tci_request){.name = "allgather",
+                                     .coll = TCI_COLL_ALLGATHER,
+                                     .tag = tag,
+                                     .send = send,
+                                     .recv = recv,
+                                     .count = count_per_rank,
+                                     .is_typed = true,
+                                     .dtype = dtype,
+                                     .op = -1,
+                                     .root = -1,
+                                     .in_place = send != NULL && recv != NULL &&
+                                                 (uintptr_t)send == (uintptr_t)recv + own,
+                                     .options = options});
 }
 
 tc_future *tc_barrier_async(tc_dist_ctx *group, uint64_t tag, const tc_options *options)
@@ -267,7 +267,7 @@ tc_future *tc_barrier_async(tc_dist_ctx *group, uint64_t tag, const tc_options *
 tc_status_t tc_tag_release(tc_dist_ctx *group, uint64_t tag)
 {
     struct tci_tag_name name = {.tag = tag, .peer = TCI_ALL_PEERS, .space = TCI_SPACE_TAGGED};
-    tc_status_t         status;
+    tc_status_t status;
 
     if (group == NULL)
         return tci_fail(TC_ERR_INVALID_ARG, "tag_release", "tag_release: the group is NULL");

@@ -9,16 +9,16 @@
 /* A public call before it has been checked.  Fields that a call has not stay zero, but for root
  * and op, which are -1 then. */
 struct tci_request {
-    const char       *name;
-    enum tci_coll     coll;
-    uint64_t          tag;
-    const void       *send;
-    void             *recv;
-    size_t            count;
-    bool              is_typed; /* has count and dtype */
-    tc_dtype_t        dtype;
-    int               op, root;
-    bool              in_place;
+    const char *name;
+    enum tci_coll coll;
+    uint64_t tag;
+    const void *send;
+    void *recv;
+    size_t count;
+    bool is_typed; /* has count and dtype */
+    tc_dtype_t dtype;
+    int op, root;
+    bool in_place;
     const tc_options *options;
 };
 

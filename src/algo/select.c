@@ -91,8 +91,8 @@ tc_status_t tci_select(const struct tci_comm *comm, struct tci_op_args *args, en
                        int numerics, const char *algorithm, struct tci_error *error)
 {
     const struct tci_plan *plan = NULL;
-    char                   names[128];
-    tc_status_t            status;
+    char names[128];
+    tc_status_t status;
 
     if (numerics == TC_NUMERICS_DEFAULT)
         numerics = comm->numerics;

@@ -53,8 +53,8 @@ static void fill(struct tci_comm *comm, const struct tci_request *request, int p
 static tc_future *start(tc_dist_ctx *group, const struct tci_request *request, int peer,
                         bool is_send)
 {
-    struct tci_comm   *comm = tci_comm_of(group);
-    struct tci_error   error = {0};
+    struct tci_comm *comm = tci_comm_of(group);
+    struct tci_error error = {0};
     struct tci_op_args args;
 
     if (group == NULL) {
