@@ -14,7 +14,8 @@
 struct room {
     struct fake_exec fake;
     tc_context *context;
-    uint64_t live; /* allocations before */
+    struct tci_task closing; /* for a test that needs one */
+    uint64_t live;           /* allocations before */
 };
 
 void room_init(struct room *room);
