@@ -120,7 +120,17 @@ static void the_last_error_is_the_threads_own(void **state)
     assert_int_equal(tc_last_error()->rank, 2);
 }
 
-/* ---- Log -------------------------------------------------------------------------------------- */
+static void an_error_may_quote_the_last_one(void **state)
+{
+    (void)state;
+    tci_fail(TC_ERR_TIMEOUT, "send", "late");
+
+    tci_fail(TC_ERR_CLOSED, "recv", "closed after %s", tc_last_error()->message);
+
+    assert_string_equal(tc_last_error()->message, "closed after late");
+}
+
+/* ---- Log ------------------------------------------------------------------------------------ */
 
 static char last_line[2048];
 static int lines;
@@ -197,6 +207,7 @@ int main(void)
         cmocka_unit_test(a_system_error_says_what_and_why),
         cmocka_unit_test(a_copy_has_its_own_sentence),
         cmocka_unit_test(the_last_error_is_the_threads_own),
+        cmocka_unit_test(an_error_may_quote_the_last_one),
         cmocka_unit_test(lines_up_to_the_level_reach_the_sink),
         cmocka_unit_test(lines_on_standard_error_have_prefix_and_newline),
     };

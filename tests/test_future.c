@@ -20,7 +20,7 @@ static void settle(tc_future *future, tc_status_t status)
     room_settle(future, status, NULL);
 }
 
-/* ---- Outcome ---------------------------------------------------------------------------------- */
+/* ---- Outcome -------------------------------------------------------------------------------- */
 
 static void a_new_future_is_pending(void **state)
 {
@@ -97,7 +97,7 @@ static void the_caller_may_release_before_the_settling(void **state)
     tc_future_release(NULL);
 }
 
-/* ---- Waiting ---------------------------------------------------------------------------------- */
+/* ---- Waiting -------------------------------------------------------------------------------- */
 
 static void a_wait_ends_when_the_time_is_up(void **state)
 {
@@ -156,7 +156,7 @@ static void waiting_in_a_continuation_is_refused(void **state)
     tc_future_release(future);
 }
 
-/* ---- Descriptor ------------------------------------------------------------------------------- */
+/* ---- Descriptor ----------------------------------------------------------------------------- */
 
 static bool is_readable(int fd)
 {
@@ -191,19 +191,19 @@ static void the_descriptor_of_a_settled_future_is_readable(void **state)
     tc_future_release(future);
 }
 
-/* ---- Continuations ---------------------------------------------------------------------------- */
+/* ---- Continuations -------------------------------------------------------------------------- */
 
 static void continuations_run_on_the_loop_in_order(void **state)
 {
     struct room *room = *state;
     tc_future *future = tci_future_new(room->context, NULL, NULL);
 
-    tc_future_then(future, room_note, "a");
-    tc_future_then(future, room_note, "b");
-    tc_future_then(future, room_note, "c");
+    tc_future_then(future, room_note, NOTE("a"));
+    tc_future_then(future, room_note, NOTE("b"));
+    tc_future_then(future, room_note, NOTE("c"));
     settle(future, TC_OK);
-    tc_future_then(future, room_note, "d");
-    tc_future_then(future, room_note, "e");
+    tc_future_then(future, room_note, NOTE("d"));
+    tc_future_then(future, room_note, NOTE("e"));
     tc_future_release(future);
     assert_string_equal(room_notes, "");
     fake_exec_run(&room->fake);
@@ -215,8 +215,8 @@ static void continuations_run_on_the_loop_in_order(void **state)
 static void add_two(tc_future *future, void *arg)
 {
     room_note(future, arg);
-    tc_future_then(future, room_note, "1");
-    tc_future_then(future, room_note, "2");
+    tc_future_then(future, room_note, NOTE("1"));
+    tc_future_then(future, room_note, NOTE("2"));
 }
 
 static void a_continuation_may_add_continuations(void **state)
@@ -224,8 +224,8 @@ static void a_continuation_may_add_continuations(void **state)
     struct room *room = *state;
     tc_future *future = tci_future_new(room->context, NULL, NULL);
 
-    tc_future_then(future, add_two, "a");
-    tc_future_then(future, room_note, "b");
+    tc_future_then(future, add_two, NOTE("a"));
+    tc_future_then(future, room_note, NOTE("b"));
     settle(future, TC_OK);
     tc_future_release(future);
     fake_exec_run(&room->fake);
@@ -239,11 +239,11 @@ static void one_continuation_needs_no_memory(void **state)
     tc_future *future = tci_future_new(room->context, NULL, NULL);
 
     tci_alloc_fail_at(1, 1);
-    assert_int_equal(tc_future_then(future, room_note, "a"), TC_OK);
-    assert_int_equal(tc_future_then(future, room_note, "b"), TC_ERR_ALLOC);
+    assert_int_equal(tc_future_then(future, room_note, NOTE("a")), TC_OK);
+    assert_int_equal(tc_future_then(future, room_note, NOTE("b")), TC_ERR_ALLOC);
     settle(future, TC_OK);
     fake_exec_run(&room->fake);
-    assert_int_equal(tc_future_then(future, room_note, "c"), TC_OK);
+    assert_int_equal(tc_future_then(future, room_note, NOTE("c")), TC_OK);
     tci_alloc_fail_at(0, 0);
     fake_exec_run(&room->fake);
 
@@ -255,8 +255,8 @@ static void a_hook_of_the_librarys_own_uses_no_memory(void **state)
 {
     struct room *room = *state;
     tc_future *future = tci_future_new(room->context, NULL, NULL);
-    struct tci_future_hook early = {.fn = room_note, .arg = "a"};
-    struct tci_future_hook late = {.fn = room_note, .arg = "b"};
+    struct tci_future_hook early = {.fn = room_note, .arg = NOTE("a")};
+    struct tci_future_hook late = {.fn = room_note, .arg = NOTE("b")};
     uint64_t total = tci_alloc_total();
 
     tci_future_hook(future, &early);
@@ -269,7 +269,7 @@ static void a_hook_of_the_librarys_own_uses_no_memory(void **state)
     tc_future_release(future);
 }
 
-/* ---- Cancelling ------------------------------------------------------------------------------- */
+/* ---- Cancelling ----------------------------------------------------------------------------- */
 
 static void count_cancel(void *arg)
 {
@@ -309,7 +309,7 @@ static void cancelling_what_settles_first_is_harmless(void **state)
     assert_int_equal(count, 0);
 }
 
-/* ---- Failed at the call ----------------------------------------------------------------------- */
+/* ---- Failed at the call --------------------------------------------------------------------- */
 
 static void a_failed_future_carries_its_cause(void **state)
 {
@@ -332,7 +332,7 @@ static void without_memory_a_failed_future_still_works(void **state)
     again = tc_promise_create(room->context);
 
     assert_int_equal(tc_future_wait(future, -1), TC_ERR_ALLOC);
-    assert_int_equal(tc_future_then(future, room_note, "a"), TC_OK);
+    assert_int_equal(tc_future_then(future, room_note, NOTE("a")), TC_OK);
     assert_int_equal(tc_future_test(again), TC_ERR_ALLOC);
     assert_int_equal(tc_promise_settle(again, TC_OK), TC_ERR_INVALID_ARG);
     assert_true(is_readable(tc_future_fd(future)));
@@ -353,7 +353,7 @@ static void without_a_context_a_future_has_failed(void **state)
     assert_string_equal(tc_last_error()->message, "the context is NULL");
     assert_string_equal(tc_future_error(future)->message, "the context is NULL");
     assert_int_equal(tc_future_fd(future), -1);
-    assert_int_equal(tc_future_then(future, room_note, "a"), TC_ERR_INVALID_ARG);
+    assert_int_equal(tc_future_then(future, room_note, NOTE("a")), TC_ERR_INVALID_ARG);
     tc_future_cancel(future);
     assert_ptr_equal(tc_future_ref(future), future);
     tc_future_release(future);
@@ -373,7 +373,7 @@ static void null_is_a_callers_mistake(void **state)
     tc_future_cancel(NULL);
 }
 
-/* ---- The end of the context ------------------------------------------------------------------- */
+/* ---- The end of the context ----------------------------------------------------------------- */
 
 static void a_held_future_outlives_its_context(void **state)
 {
@@ -388,7 +388,7 @@ static void a_held_future_outlives_its_context(void **state)
 
     assert_int_equal(tc_future_wait(future, -1), TC_ERR_CLOSED);
     assert_true(is_readable(tc_future_fd(future)));
-    assert_int_equal(tc_future_then(future, room_note, "a"), TC_ERR_CLOSED);
+    assert_int_equal(tc_future_then(future, room_note, NOTE("a")), TC_ERR_CLOSED);
     tc_future_cancel(future);
     tc_future_release(future);
     assert_int_equal(tci_alloc_live(), live);

@@ -164,7 +164,7 @@ static void threads_wait_cancel_chain_and_release(void **state)
     pthread_barrier_destroy(&hammer.start);
 }
 
-/* ---- Promises --------------------------------------------------------------------------------- */
+/* ---- Promises ------------------------------------------------------------------------------- */
 
 #define PROMISES 500u
 

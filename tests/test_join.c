@@ -29,7 +29,7 @@ static void release(tc_future **futures, size_t n)
         tc_future_release(futures[i]);
 }
 
-/* ---- All -------------------------------------------------------------------------------------- */
+/* ---- All ------------------------------------------------------------------------------------ */
 
 static void all_of_none_is_done(void **state)
 {
@@ -125,7 +125,7 @@ static void cancelling_all_cancels_each(void **state)
     tc_future_release(all);
 }
 
-/* ---- Any -------------------------------------------------------------------------------------- */
+/* ---- Any ------------------------------------------------------------------------------------ */
 
 static void any_has_the_outcome_of_the_first(void **state)
 {
@@ -161,7 +161,7 @@ static void cancelling_any_cancels_each(void **state)
     tc_future_release(any);
 }
 
-/* ---- Mistakes --------------------------------------------------------------------------------- */
+/* ---- Mistakes ------------------------------------------------------------------------------- */
 
 static void expect_failed(tc_future *future, tc_status_t status)
 {
@@ -232,7 +232,7 @@ static void every_lack_of_memory_is_a_failed_future(void **state)
     release(futures, 2);
 }
 
-/* ---- Promises --------------------------------------------------------------------------------- */
+/* ---- Promises ------------------------------------------------------------------------------- */
 
 static void the_first_settling_of_a_promise_counts(void **state)
 {
@@ -268,7 +268,7 @@ static void a_promise_may_be_released_once_it_is_decided(void **state)
     struct room *room = *state;
     tc_future *promise = tc_promise_create(room->context);
 
-    tc_future_then(promise, room_note, "a");
+    tc_future_then(promise, room_note, NOTE("a"));
     tc_promise_settle(promise, TC_OK);
     tc_future_release(promise);
     fake_exec_run(&room->fake);

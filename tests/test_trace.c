@@ -128,7 +128,7 @@ static void spans_of_the_application_have_its_names(void **state)
     assert_true(seen.last.begin_ns == begin && seen.last.end_ns >= begin);
 }
 
-/* ---- Threads ---------------------------------------------------------------------------------- */
+/* ---- Threads -------------------------------------------------------------------------------- */
 
 #define WRITERS 4
 #define EACH    20000u
@@ -170,7 +170,7 @@ static void a_reader_among_writers_sees_whole_events(void **state)
     assert_int_equal(mixed, 0);
 }
 
-/* ---- The file --------------------------------------------------------------------------------- */
+/* ---- The file ------------------------------------------------------------------------------- */
 
 static void read_file(const char *path, char *text, size_t room)
 {

@@ -55,25 +55,28 @@ const tc_error *tc_last_error(void)
     return last_error.pub.status == TC_OK ? NULL : &last_error.pub;
 }
 
-__attribute__((format(printf, 6, 0))) static void set(struct tci_error *error, tc_status_t status,
-                                                      int rank, uint64_t tag, const char *operation,
+__attribute__((format(printf, 3, 0))) static void set(struct tci_error *error, tc_error cause,
                                                       const char *fmt, va_list args)
 {
-    error->pub = (tc_error){
-        .status = status, .rank = rank, .tag = tag, .operation = operation, .message = error->text};
-    if (vsnprintf(error->text, sizeof(error->text), fmt, args) < 0)
-        error->text[0] = '\0';
+    char text[sizeof(error->text)]; /* the arguments may lie in the record */
+
+    if (vsnprintf(text, sizeof(text), fmt, args) < 0)
+        text[0] = '\0';
+    memcpy(error->text, text, strlen(text) + 1);
+    error->pub = cause;
+    error->pub.message = error->text;
 }
 
 void tci_error_set(struct tci_error *error, tc_status_t status, int rank, uint64_t tag,
                    const char *operation, const char *fmt, ...)
 {
+    tc_error cause = {.status = status, .rank = rank, .tag = tag, .operation = operation};
     va_list args;
 
     if (error->pub.status != TC_OK)
         return;
     va_start(args, fmt);
-    set(error, status, rank, tag, operation, fmt, args);
+    set(error, cause, fmt, args);
     va_end(args);
 }
 
@@ -110,10 +113,11 @@ tc_status_t tci_error_publish(const struct tci_error *error)
 
 tc_status_t tci_fail(tc_status_t status, const char *operation, const char *fmt, ...)
 {
+    tc_error cause = {.status = status, .rank = -1, .operation = operation};
     va_list args;
 
     va_start(args, fmt);
-    set(&last_error, status, -1, 0, operation, fmt, args);
+    set(&last_error, cause, fmt, args);
     va_end(args);
     return status;
 }

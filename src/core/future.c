@@ -26,7 +26,7 @@ struct tci_future_hook tci_hooks_closed;
 STATIC_FUTURE(no_memory, TC_ERR_ALLOC, "no memory for a future");
 STATIC_FUTURE(no_context, TC_ERR_INVALID_ARG, "the context is NULL");
 
-/* ---- Making ----------------------------------------------------------------------------------- */
+/* ---- Making --------------------------------------------------------------------------------- */
 
 static void run_cancel(struct tci_task *task)
 {
@@ -96,7 +96,7 @@ tc_future *tci_future_fail(tc_context *context, tc_status_t status, const char *
     return tci_future_failed(context, &error);
 }
 
-/* ---- Owners ----------------------------------------------------------------------------------- */
+/* ---- Owners --------------------------------------------------------------------------------- */
 
 tc_future *tc_future_ref(tc_future *future)
 {
@@ -135,7 +135,7 @@ void tc_future_release(tc_future *future)
         destroy(future);
 }
 
-/* ---- Settling --------------------------------------------------------------------------------- */
+/* ---- Settling ------------------------------------------------------------------------------- */
 
 static void post_user(tc_future *future, struct tci_future_hook *hook)
 {
@@ -220,7 +220,7 @@ bool tci_future_is_settled(const tc_future *future)
     return atomic_load_explicit(&future->state, memory_order_acquire) == TCI_FUTURE_SETTLED;
 }
 
-/* ---- Looking and waiting ---------------------------------------------------------------------- */
+/* ---- Looking and waiting -------------------------------------------------------------------- */
 
 tc_status_t tc_future_test(tc_future *future)
 {
@@ -311,7 +311,7 @@ int tc_future_fd(tc_future *future)
     return fd;
 }
 
-/* ---- Continuations ---------------------------------------------------------------------------- */
+/* ---- Continuations -------------------------------------------------------------------------- */
 
 static void run_hook(struct tci_task *task)
 {
@@ -382,7 +382,7 @@ tc_status_t tc_future_then(tc_future *future, void (*fn)(tc_future *future, void
     return TC_OK;
 }
 
-/* ---- Cancelling ------------------------------------------------------------------------------- */
+/* ---- Cancelling ----------------------------------------------------------------------------- */
 
 void tc_future_cancel(tc_future *future)
 {

@@ -10,7 +10,7 @@
 #include "core/assert.h"
 #include "core/base.h"
 
-/* ---- Objects ---------------------------------------------------------------------------------- */
+/* ---- Objects -------------------------------------------------------------------------------- */
 
 static void *next_of(const void *object)
 {
@@ -70,7 +70,7 @@ void tci_pool_put(struct tci_pool *pool, void *object)
         tci_free(object);
 }
 
-/* ---- Scratch ---------------------------------------------------------------------------------- */
+/* ---- Scratch -------------------------------------------------------------------------------- */
 
 #define HEADER_BYTES 64u
 #define CLASS_MIN    6u  /* a cache line */

@@ -46,7 +46,7 @@ static const struct {
 };
 static_assert(TCI_LEN(kinds) == TCI_TRACE_KINDS, "every kind has a name");
 
-/* ---- Writing ---------------------------------------------------------------------------------- */
+/* ---- Writing -------------------------------------------------------------------------------- */
 
 static uint32_t thread_number(void)
 {
@@ -138,7 +138,7 @@ void tc_trace_span(tc_context *context, const char *name, uint64_t id, uint64_t 
         tci_trace_add(context->trace, &record);
 }
 
-/* ---- Reading ---------------------------------------------------------------------------------- */
+/* ---- Reading -------------------------------------------------------------------------------- */
 
 static void describe(tc_trace_event *event, unsigned kind, uint64_t a)
 {

@@ -14,7 +14,7 @@ static struct fake_exec *of(struct tci_exec *exec)
     return tci_container_of(exec, struct fake_exec, exec);
 }
 
-/* ---- Queues ----------------------------------------------------------------------------------- */
+/* ---- Queues --------------------------------------------------------------------------------- */
 
 static void queue_init(struct fake_queue *queue)
 {
@@ -45,7 +45,7 @@ static unsigned queue_run(struct fake_queue *queue)
     return count;
 }
 
-/* ---- The port --------------------------------------------------------------------------------- */
+/* ---- The port ------------------------------------------------------------------------------- */
 
 static uint64_t now_ns(struct tci_exec *self)
 {
@@ -127,7 +127,7 @@ static const struct tci_exec_ops ops = {
     .wait = wait_for,
 };
 
-/* ---- Turning ---------------------------------------------------------------------------------- */
+/* ---- Turning -------------------------------------------------------------------------------- */
 
 void fake_exec_init(struct fake_exec *fake)
 {

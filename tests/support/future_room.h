@@ -32,4 +32,7 @@ void room_settle(tc_future *future, tc_status_t status, const struct tci_error *
 void room_note(tc_future *future, void *arg);
 extern char room_notes[64];
 
+/* A literal as such an argument: it is only read. */
+#define NOTE(text) ((void *)(text))
+
 #endif
