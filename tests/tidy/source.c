@@ -166,6 +166,8 @@ static void read_signature(const struct source *source, int open, struct functio
                 depth--;
             } else if (*c == ',' && depth == 1) {
                 function->parameter_count++;
+            } else if (strncmp(c, "...", 3) == 0 && depth == 1) {
+                function->parameter_count--; /* what a format takes is no parameter of its own */
             }
             if (depth == 0 && (isalnum((unsigned char)*c) || *c == '_')) {
                 if (before_len + 1 < sizeof(before))
