@@ -14,7 +14,7 @@
 
 #define FUTURES_KEPT 256u /* 600 bytes each; more than a training step has in flight */
 #define OPS_KEPT     64u
-#define SCRATCH_KEPT ((size_t)256 << 20)
+#define SCRATCH_KEPT ((size_t)256 << 20) /* the blocks of a few operations on 64 MiB each */
 
 static void free_context(tc_context *context)
 {
