@@ -1,0 +1,213 @@
+/* boot.c - the meeting point: what both roles share, from start to finish. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/boot.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/assert.h"
+#include "core/base.h"
+#include "net/boot_role.h"
+#include "net/host.h"
+
+/*   member k                        rank 0
+ *      | ------- connect ------------> |    again and again: rank 0 may start later
+ *      | ------- JOIN ---------------> |    size, rank, where I listen, host
+ *      | <------ WELCOME ------------- |    from here on rank 0 is known to be there
+ *      |                               |    ... until all have joined
+ *      | <------ TABLE --------------- |    group id, addresses, hosts, settings
+ *      | ------- READY --------------> |
+ *      |                               |    ... until all have the table
+ *      | <------ GO ------------------ |    the group stands
+ *      | <------ REFUSE -------------- |    or, at any time: there will be none, and why
+ */
+
+uint64_t tci_boot_now(struct tci_boot *boot)
+{
+    return boot->exec->ops->now_ns(boot->exec);
+}
+
+void tci_boot_wake(struct tci_boot *boot, uint64_t at_ns)
+{
+    int result = 0;
+
+    if (!boot->is_ended)
+        result =
+            boot->exec->ops->timer_set(boot->exec, &boot->timer, tci_min(at_ns, TCI_NEVER - 1));
+    TC_ASSERT(result == 0);
+}
+
+void tci_boot_end(struct tci_boot *boot, tc_status_t status)
+{
+    TC_ASSERT(!boot->is_ended);
+    TC_ASSERT((status == TC_OK) == (boot->error.pub.status == TC_OK));
+    tci_boot_wake(boot, 0);
+    boot->is_ended = true;
+    boot->status = status;
+}
+
+const char *tci_boot_time(const struct tci_boot *boot, char text[32])
+{
+    uint64_t ms = (boot->deadline_ns - tci_min(boot->start_ns, boot->deadline_ns)) / TCI_NS_PER_MS;
+
+    if (ms % 1000 == 0)
+        (void)snprintf(text, 32, "%" PRIu64 " s", ms / 1000);
+    else
+        (void)snprintf(text, 32, "%" PRIu64 " ms", ms);
+    return text;
+}
+
+unsigned tci_boot_count_local(const struct tci_boot_result *result)
+{
+    unsigned count = 0;
+
+    for (int rank = 0; rank < result->size; rank++)
+        count += result->hosts[rank] == result->hosts[result->rank];
+    return count;
+}
+
+/* ---- The result ------------------------------------------------------------------------------- */
+
+void tci_boot_result_fini(struct tci_boot_result *result)
+{
+    if (result == NULL)
+        return;
+    for (int rank = 0; rank < result->size && result->fds != NULL; rank++) {
+        if (result->fds[rank] >= 0)
+            close(result->fds[rank]);
+    }
+    if (result->size > 0 && result->listener >= 0)
+        close(result->listener);
+    tci_free(result->fds);
+    tci_free(result->addrs);
+    tci_free(result->hosts);
+    *result = (struct tci_boot_result){.listener = -1};
+}
+
+static bool init_result(struct tci_boot_result *result, const struct tci_boot_config *config)
+{
+    size_t size = (size_t)config->size;
+
+    result->rank = config->rank;
+    result->size = config->size;
+    result->listener = config->listen_fd;
+    result->agreed = config->mine;
+    result->fds = tci_alloc_array(size, sizeof *result->fds);
+    result->addrs = tci_alloc_array(size, sizeof *result->addrs);
+    result->hosts = tci_alloc_array(size, sizeof *result->hosts);
+    for (size_t k = 0; k < size && result->fds != NULL; k++)
+        result->fds[k] = -1;
+    return result->fds != NULL && result->addrs != NULL && result->hosts != NULL;
+}
+
+/* ---- Start to finish -------------------------------------------------------------------------- */
+
+static void end_role(struct tci_boot *boot)
+{
+    if (boot->has_begun)
+        boot->role->fini(boot);
+    boot->has_begun = false;
+}
+
+static void free_boot(struct tci_boot *boot)
+{
+    end_role(boot);
+    boot->exec->ops->timer_clear(boot->exec, &boot->timer);
+    tci_boot_result_fini(&boot->result);
+    tci_free(boot->text);
+    tci_free(boot);
+}
+
+static void finish(struct tci_boot *boot)
+{
+    struct tci_boot_result result = {.listener = -1};
+    struct tci_error error = {.pub = {.status = TC_OK}};
+    tc_status_t status = boot->status;
+    tci_boot_fn done = boot->done;
+    void *arg = boot->arg;
+
+    end_role(boot);
+    if (status == TC_OK) {
+        result = boot->result;
+        boot->result = (struct tci_boot_result){.listener = -1};
+    } else {
+        tci_error_copy(&error, &boot->error);
+    }
+    free_boot(boot);
+    done(arg, status, &error, status == TC_OK ? &result : NULL);
+}
+
+static void begin(struct tci_boot *boot)
+{
+    tc_status_t status = tci_url_parse(boot->text, &boot->url, &boot->error);
+
+    if (status == TC_OK && boot->url.scheme == TCI_SCHEME_SINGLE) {
+        status = TC_ERR_INVALID_ARG;
+        tci_error_set(&boot->error, status, -1, 0, "dist_init",
+                      "rendezvous URL \"%.80s\": it is for a group of one, this has %d ranks",
+                      boot->text, boot->result.size);
+    }
+    if (status != TC_OK) {
+        tci_boot_end(boot, status);
+        return;
+    }
+    boot->result.hosts[boot->result.rank] = tci_host_id();
+    boot->has_begun = true;
+    tci_boot_wake(boot, boot->deadline_ns);
+    boot->role->begin(boot);
+}
+
+static void on_timer(struct tci_timer *timer)
+{
+    struct tci_boot *boot = tci_container_of(timer, struct tci_boot, timer);
+
+    if (boot->is_ended) {
+        finish(boot);
+        return;
+    }
+    tci_boot_wake(boot, TCI_NEVER);
+    if (boot->has_begun)
+        boot->role->on_timer(boot);
+    else
+        begin(boot);
+}
+
+struct tci_boot *tci_boot_start(struct tci_loop *loop, const struct tci_boot_config *config,
+                                tci_boot_fn done, void *arg)
+{
+    const struct tci_boot_role *role = config->rank == 0 ? &tci_boot_root : &tci_boot_member;
+    struct tci_boot *boot = tci_alloc(role->bytes);
+
+    TC_ASSERT(config->size >= 2 && config->size <= TCI_BOOT_SIZE_MAX);
+    TC_ASSERT(config->rank >= 0 && config->rank < config->size);
+    TC_ASSERT(config->rank == 0 || config->listen_fd < 0);
+    if (boot == NULL) {
+        if (config->listen_fd >= 0)
+            close(config->listen_fd);
+        return NULL;
+    }
+    boot->role = role;
+    boot->loop = loop;
+    boot->exec = tci_loop_exec(loop);
+    boot->done = done;
+    boot->arg = arg;
+    boot->start_ns = tci_boot_now(boot);
+    boot->deadline_ns = config->deadline_ns;
+    boot->timer.fn = on_timer;
+    boot->text = tci_strdup(config->url);
+    if (!init_result(&boot->result, config) || boot->text == NULL ||
+        boot->exec->ops->timer_set(boot->exec, &boot->timer, 0) != 0) {
+        free_boot(boot);
+        return NULL;
+    }
+    return boot;
+}
+
+void tci_boot_cancel(struct tci_boot *boot)
+{
+    if (boot != NULL)
+        free_boot(boot);
+}

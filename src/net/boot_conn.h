@@ -1,0 +1,64 @@
+/* boot_conn.h - a connection of the rendezvous: one message in, some out, not a byte beyond. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_BOOT_CONN_H
+#define TCI_BOOT_CONN_H
+
+#include "loop/loop.h"
+#include "net/boot_wire.h"
+
+enum { TCI_BOOT_OUT_MAX = 4, TCI_BOOT_BODY_SMALL = 448 };
+
+/* How reading went.  Only MESSAGE leaves something to look at: head and body. */
+enum tci_boot_read {
+    TCI_BOOT_READ_MORE,    /* the message is not whole yet */
+    TCI_BOOT_READ_MESSAGE, /* it is; the next read begins the next one */
+    TCI_BOOT_READ_END,     /* the peer has closed */
+    TCI_BOOT_READ_GARBAGE, /* this is not the rendezvous */
+    TCI_BOOT_READ_ERROR    /* errno says what */
+};
+
+struct tci_boot_conn {
+    struct tci_watch watch; /* set watch.fn first */
+    int              fd;    /* owned; -1: closed, or given away */
+    struct tci_addr  peer;
+
+    uint8_t              head_bytes[TCI_BOOT_HEAD];
+    struct tci_boot_head head;
+    uint8_t              small[TCI_BOOT_BODY_SMALL];
+    uint8_t             *large;     /* borrowed: room for a table, or NULL where none may come */
+    uint32_t             large_len; /* the length that it must have */
+    uint8_t             *body;
+    size_t               got; /* bytes of this message that are here */
+
+    /* What is still to be sent: borrowed until it is. */
+    struct {
+        const uint8_t *bytes;
+        size_t         len;
+    } out[TCI_BOOT_OUT_MAX];
+    unsigned out_count;
+};
+
+/* Take fd over, and watch it; -1 with errno, and fd closed, when that is refused. */
+int  tci_boot_conn_open(struct tci_boot_conn *conn, struct tci_loop *loop, int fd,
+                        const struct tci_addr *peer);
+void tci_boot_conn_close(struct tci_boot_conn *conn); /* harmless when closed */
+/* Give the descriptor away, no longer watched, nothing waiting to be sent. */
+int tci_boot_conn_release(struct tci_boot_conn *conn);
+
+/* Take what is there of one message, and nothing of what follows it. */
+enum tci_boot_read tci_boot_conn_read(struct tci_boot_conn *conn);
+/* Send bytes that stay where they are until the connection is idle; now, or when it is writable.
+ * false with errno when the connection is broken. */
+bool tci_boot_conn_send(struct tci_boot_conn *conn, const uint8_t *bytes, size_t len);
+/* Go on sending: call it when writable. */
+bool        tci_boot_conn_flush(struct tci_boot_conn *conn);
+static inline bool tci_boot_conn_is_idle(const struct tci_boot_conn *conn)
+{
+    return conn->out_count == 0;
+}
+/* Read no more: what comes belongs to the next owner of the descriptor. */
+void tci_boot_conn_stop_reading(struct tci_boot_conn *conn);
+/* Say one last thing, if that goes without waiting, and close so that it arrives. */
+void tci_boot_conn_part(struct tci_boot_conn *conn, const uint8_t *bytes, size_t len);
+
+#endif

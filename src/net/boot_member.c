@@ -1,0 +1,319 @@
+/* boot_member.c - the rendezvous as every rank but 0 sees it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/assert.h"
+#include "core/base.h"
+#include "net/boot_conn.h"
+#include "net/boot_role.h"
+#include "net/dial.h"
+#include "net/sock.h"
+#include "tcdist/reactor.h"
+
+/* Rank 0 speaks at its deadline and names who is missing; whoever started with it waits for that
+ * word a moment longer, rather than know less. */
+#define GRACE_NS (500 * TCI_NS_PER_MS)
+
+/*   DIALING --stands--> JOINING --WELCOME--> WAITING --TABLE--> HOLDING --GO--> ENDED
+ *      ^                   |                    |                  |
+ *      +--- no rank 0 -----+                    +---- REFUSE, loss, deadline --> ENDED
+ *
+ * (REFUSE and the deadline end every state.)
+ */
+enum member_state {
+    MEMBER_DIALING, /* until a connection stands */
+    MEMBER_JOINING, /* JOIN is sent; whoever is there may be a stranger */
+    MEMBER_WAITING, /* rank 0 knows us */
+    MEMBER_HOLDING, /* we have the table, READY is sent */
+    MEMBER_ENDED
+};
+
+struct member {
+    struct tci_boot boot;
+    enum member_state state;
+    bool is_in_grace;
+    struct tci_dial *dial; /* owned */
+    struct tci_boot_conn conn;
+    uint8_t *table; /* owned */
+    uint8_t join[TCI_BOOT_HEAD + TCI_BOOT_JOIN_LEN];
+    uint8_t ready[TCI_BOOT_HEAD];
+    char stranger[TCI_ADDR_TEXT + 64]; /* who was no rank 0, and why */
+};
+
+static void set_state(struct member *member, enum member_state state)
+{
+    static const unsigned legal[] = {
+        [MEMBER_DIALING] = 1u << MEMBER_JOINING | 1u << MEMBER_ENDED,
+        [MEMBER_JOINING] = 1u << MEMBER_DIALING | 1u << MEMBER_WAITING | 1u << MEMBER_ENDED,
+        [MEMBER_WAITING] = 1u << MEMBER_HOLDING | 1u << MEMBER_ENDED,
+        [MEMBER_HOLDING] = 1u << MEMBER_ENDED,
+        [MEMBER_ENDED] = 0,
+    };
+
+    TC_ASSERT((legal[member->state] >> state & 1u) != 0);
+    member->state = state;
+}
+
+/* boot.error says why. */
+static void fail(struct member *member)
+{
+    set_state(member, MEMBER_ENDED);
+    tci_boot_conn_close(&member->conn);
+    tci_dial_free(member->dial);
+    member->dial = NULL;
+    tci_boot_end(&member->boot, member->boot.error.pub.status);
+}
+
+static void fail_without(struct member *member, int cause, const char *doing)
+{
+    errno = cause;
+    (void)tci_error_system(&member->boot.error, cause == ENOMEM ? TC_ERR_ALLOC : TC_ERR_TRANSPORT,
+                           doing);
+    fail(member);
+}
+
+static void lose_root(struct member *member, const char *how)
+{
+    char where[TCI_ADDR_TEXT];
+
+    tci_error_set(&member->boot.error, TC_ERR_PEER_LOST, 0, 0, "dist_init",
+                  "rank 0 at %s went away before the group stood: %s",
+                  tci_addr_print(&member->conn.peer, where), how);
+    fail(member);
+}
+
+/* Whoever answers there, or does not, is no rank 0: look on. */
+static void leave_stranger(struct member *member, const char *how)
+{
+    char where[TCI_ADDR_TEXT];
+
+    (void)snprintf(member->stranger, sizeof member->stranger, "%s: %s",
+                   tci_addr_print(&member->conn.peer, where), how);
+    tci_boot_conn_close(&member->conn);
+    close(member->boot.result.listener);
+    member->boot.result.listener = -1;
+    set_state(member, MEMBER_DIALING);
+    tci_dial_again(member->dial);
+}
+
+static void break_off(struct member *member, const char *how)
+{
+    if (member->state == MEMBER_JOINING)
+        leave_stranger(member, how);
+    else
+        lose_root(member, how);
+}
+
+/* ---- What rank 0 says ------------------------------------------------------------------------- */
+
+static void on_table(struct member *member)
+{
+    struct tci_boot_result *result = &member->boot.result;
+    struct tci_addr local;
+
+    if (tci_boot_table_decode(member->conn.body, result) != TC_OK) {
+        lose_root(member, "its table of addresses is garbled");
+        return;
+    }
+    tci_sock_local(member->conn.fd, &local);
+    for (int rank = 0; rank < result->size; rank++)
+        tci_addr_adopt_scope(&result->addrs[rank], &local);
+    /* Where rank 0 was reached is sure to be right, also where it listens on any address. */
+    result->addrs[0] = member->conn.peer;
+    result->local_ranks = tci_boot_count_local(result);
+
+    set_state(member, MEMBER_HOLDING);
+    tci_boot_head_encode(TCI_BOOT_READY, 0, member->ready);
+    if (!tci_boot_conn_send(&member->conn, member->ready, sizeof member->ready))
+        lose_root(member, strerror(errno));
+}
+
+static void on_go(struct member *member)
+{
+    if (!tci_boot_conn_is_idle(&member->conn)) {
+        lose_root(member, "it does not wait for an answer");
+        return;
+    }
+    set_state(member, MEMBER_ENDED);
+    member->boot.result.fds[0] = tci_boot_conn_release(&member->conn);
+    tci_boot_end(&member->boot, TC_OK);
+}
+
+static void on_message(struct member *member)
+{
+    const struct tci_boot_head *head = &member->conn.head;
+
+    if (head->type == TCI_BOOT_REFUSE) {
+        tci_boot_refuse_decode(member->conn.body, head->len, &member->boot.error);
+        fail(member);
+    } else if (head->version != TCI_BOOT_VERSION) {
+        break_off(member, "it speaks another version of the rendezvous");
+    } else if (head->type == TCI_BOOT_WELCOME && member->state == MEMBER_JOINING) {
+        set_state(member, MEMBER_WAITING);
+    } else if (head->type == TCI_BOOT_TABLE && member->state == MEMBER_WAITING) {
+        on_table(member);
+    } else if (head->type == TCI_BOOT_GO && member->state == MEMBER_HOLDING) {
+        on_go(member);
+    } else {
+        break_off(member, "it says things out of turn");
+    }
+}
+
+static void on_readable(struct member *member)
+{
+    /* Bounded: each message moves the state on. */
+    while (member->conn.fd >= 0) {
+        switch (tci_boot_conn_read(&member->conn)) {
+        case TCI_BOOT_READ_MORE:
+            return;
+        case TCI_BOOT_READ_MESSAGE:
+            on_message(member);
+            break;
+        case TCI_BOOT_READ_END:
+            break_off(member, "it closed the connection");
+            return;
+        case TCI_BOOT_READ_GARBAGE:
+            break_off(member, "it does not speak as rank 0 of a group does");
+            return;
+        case TCI_BOOT_READ_ERROR:
+            break_off(member, strerror(errno));
+            return;
+        }
+    }
+}
+
+static void on_conn(struct tci_watch *watch, uint32_t ready)
+{
+    struct member *member = tci_container_of(watch, struct member, conn.watch);
+
+    /* What can be read is looked at first: after a loss it may be the reason. */
+    if ((ready & TC_READABLE) != 0)
+        on_readable(member);
+    if ((ready & TC_WRITABLE) != 0 && member->conn.fd >= 0 && !tci_boot_conn_flush(&member->conn))
+        break_off(member, strerror(errno));
+}
+
+/* ---- The way there ---------------------------------------------------------------------------- */
+
+/* Listen where we are reached by those who reach rank 0, and nowhere else. */
+static tc_status_t listen_beside(struct member *member, struct tci_addr *bound_out)
+{
+    struct tci_addr local;
+
+    tci_sock_local(member->conn.fd, &local);
+    if (local.len == 0) {
+        errno = ENOTCONN;
+        return tci_error_system(&member->boot.error, TC_ERR_TRANSPORT,
+                                "ask for the own address of a connection");
+    }
+    tci_addr_set_port(&local, 0);
+    return tci_sock_listen(&local, &member->boot.result.listener, bound_out, &member->boot.error);
+}
+
+static void on_dialed(void *arg, int fd, const struct tci_addr *peer, int cause)
+{
+    struct member *member = arg;
+    struct tci_boot_result *result = &member->boot.result;
+    struct tci_boot_join join = {
+        .size = (uint32_t)result->size,
+        .rank = (uint32_t)result->rank,
+        .host = result->hosts[result->rank],
+    };
+
+    if (fd < 0) {
+        fail_without(member, cause, "connect to rank 0");
+        return;
+    }
+    if (tci_boot_conn_open(&member->conn, member->boot.loop, fd, peer) != 0) {
+        fail_without(member, errno, "watch the connection to rank 0");
+        return;
+    }
+    if (listen_beside(member, &join.addr) != TC_OK) {
+        fail(member);
+        return;
+    }
+    tci_boot_head_encode(TCI_BOOT_JOIN, TCI_BOOT_JOIN_LEN, member->join);
+    tci_boot_join_encode(&join, member->join + TCI_BOOT_HEAD);
+    set_state(member, MEMBER_JOINING);
+    if (!tci_boot_conn_send(&member->conn, member->join, sizeof member->join))
+        leave_stranger(member, strerror(errno));
+}
+
+static void begin(struct tci_boot *boot)
+{
+    struct member *member = tci_container_of(boot, struct member, boot);
+
+    member->conn.fd = -1;
+    member->conn.watch.fn = on_conn;
+    member->conn.large_len = (uint32_t)tci_boot_table_len(boot->result.size);
+    member->table = tci_alloc(member->conn.large_len);
+    member->conn.large = member->table;
+    if (member->table != NULL)
+        member->dial =
+            tci_dial_start(boot->loop, boot->url.host, boot->url.port, on_dialed, member);
+    if (member->dial == NULL)
+        fail_without(member, ENOMEM, "join a group");
+}
+
+static void on_deadline(struct tci_boot *boot)
+{
+    struct member *member = tci_container_of(boot, struct member, boot);
+    char where[TCI_ADDR_TEXT], time[32];
+    const char *last = tci_dial_last(member->dial);
+
+    (void)tci_boot_time(boot, time);
+    (void)tci_addr_print(&member->conn.peer, where);
+    if ((member->state == MEMBER_WAITING || member->state == MEMBER_HOLDING) &&
+        !member->is_in_grace) {
+        member->is_in_grace = true;
+        tci_boot_wake(boot, tci_boot_now(boot) + GRACE_NS);
+        return;
+    }
+    switch (member->state) {
+    case MEMBER_DIALING:
+        tci_error_set(&boot->error, TC_ERR_TIMEOUT, 0, 0, "dist_init",
+                      "rank %d has not reached rank 0 at %.80s within %s (last: %s): start rank 0, "
+                      "or check that this address leads to it",
+                      boot->result.rank, boot->text, time,
+                      member->stranger[0] != '\0' ? member->stranger
+                      : last[0] != '\0'           ? last
+                                                  : "no answer yet");
+        break;
+    case MEMBER_JOINING:
+        tci_error_set(&boot->error, TC_ERR_TIMEOUT, 0, 0, "dist_init",
+                      "rank %d is connected to %s for %.80s, but rank 0 has not answered there "
+                      "within %s: see whether it runs",
+                      boot->result.rank, where, boot->text, time);
+        break;
+    case MEMBER_WAITING:
+    case MEMBER_HOLDING:
+        tci_error_set(&boot->error, TC_ERR_TIMEOUT, 0, 0, "dist_init",
+                      "rank 0 at %s knows rank %d, but the group does not stand within %s: other "
+                      "ranks are missing, and rank 0 says which",
+                      where, boot->result.rank, time);
+        break;
+    case MEMBER_ENDED:
+        TC_UNREACHABLE();
+    }
+    fail(member);
+}
+
+static void fini(struct tci_boot *boot)
+{
+    struct member *member = tci_container_of(boot, struct member, boot);
+
+    tci_boot_conn_close(&member->conn);
+    tci_dial_free(member->dial);
+    tci_free(member->table);
+}
+
+const struct tci_boot_role tci_boot_member = {
+    .bytes = sizeof(struct member),
+    .begin = begin,
+    .on_timer = on_deadline,
+    .fini = fini,
+};

@@ -1,0 +1,48 @@
+/* boot_role.h - inside of the rendezvous: what both roles are made of. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_BOOT_ROLE_H
+#define TCI_BOOT_ROLE_H
+
+#include "net/boot.h"
+#include "net/boot_wire.h"
+
+struct tci_boot_role {
+    size_t bytes; /* of the object that begins with a struct tci_boot */
+    /* Each ends with tci_boot_end() sooner or later. */
+    void (*begin)(struct tci_boot *boot);
+    void (*on_timer)(struct tci_boot *boot); /* the time of tci_boot_wake has come */
+    void (*fini)(struct tci_boot *boot);     /* at any moment after begin */
+};
+
+extern const struct tci_boot_role tci_boot_root, tci_boot_member;
+
+struct tci_boot {
+    const struct tci_boot_role *role;
+    struct tci_loop            *loop;
+    struct tci_exec            *exec;
+    tci_boot_fn                 done;
+    void                       *arg;
+
+    char            *text; /* owned: the URL as it was given */
+    struct tci_url   url;
+    uint64_t         start_ns, deadline_ns;
+    struct tci_timer timer; /* armed from start to finish, so that to move it takes no memory */
+    bool             has_begun, is_ended;
+    tc_status_t      status; /* once it has ended */
+
+    struct tci_error       error;
+    struct tci_boot_result result;
+};
+
+uint64_t tci_boot_now(struct tci_boot *boot);
+/* Call on_timer at this time, and not at another. */
+void tci_boot_wake(struct tci_boot *boot, uint64_t at_ns);
+/* It is over: with TC_OK and a result that is filled in, or with an error that is written down.
+ * done is called in a later step of the loop; nothing of the role is called until then. */
+void tci_boot_end(struct tci_boot *boot, tc_status_t status);
+/* "30 s", "1500 ms": from start to deadline. */
+const char *tci_boot_time(const struct tci_boot *boot, char text[32]);
+/* How many hosts[] are as that of `rank`. */
+unsigned tci_boot_count_local(const struct tci_boot_result *result);
+
+#endif

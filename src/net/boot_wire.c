@@ -1,0 +1,196 @@
+/* boot_wire.c - the messages of the rendezvous as bytes: written, and checked when read. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/boot_wire.h"
+
+#include <string.h>
+
+#include "core/assert.h"
+#include "core/base.h"
+
+/* Numbers are in network order.
+ *
+ *   head      0 magic[8]   8 version   10 type   11 zero   12 length of the body
+ *   JOIN      0 size   4 rank   8 address[32]   40 host   48 flags (zero)   52 zero
+ *   TABLE     0 group id[16]   16 size   20 zero   24 segment bytes   32 eager bytes
+ *             40 numerics   41 algorithm[23]   64 { address[32]   host } a rank
+ *   REFUSE    0 status   4 rank at fault   8 text
+ */
+static const uint8_t magic[8] = {'t', 'c', 'd', 'i', 's', 't', '\r', '\n'};
+
+static void put_number(uint8_t *bytes, uint64_t value, size_t len)
+{
+    for (size_t k = 0; k < len; k++)
+        bytes[k] = (uint8_t)(value >> (8 * (len - 1 - k)));
+}
+
+static uint64_t get_number(const uint8_t *bytes, size_t len)
+{
+    uint64_t value = 0;
+
+    for (size_t k = 0; k < len; k++)
+        value = value << 8 | bytes[k];
+    return value;
+}
+
+/* ---- Heads ------------------------------------------------------------------------------------ */
+
+void tci_boot_head_encode(enum tci_boot_type type, size_t len, uint8_t *bytes)
+{
+    memcpy(bytes, magic, sizeof magic);
+    put_number(bytes + 8, TCI_BOOT_VERSION, 2);
+    put_number(bytes + 10, (uint64_t)type, 1);
+    put_number(bytes + 11, 0, 1);
+    put_number(bytes + 12, len, 4);
+}
+
+bool tci_boot_head_begins(const uint8_t *bytes, size_t len)
+{
+    return memcmp(bytes, magic, tci_min(len, sizeof magic)) == 0;
+}
+
+static bool has_len_of_type(const struct tci_boot_head *head)
+{
+    switch ((enum tci_boot_type)head->type) {
+    case TCI_BOOT_JOIN:
+        return head->len == TCI_BOOT_JOIN_LEN;
+    case TCI_BOOT_TABLE:
+        return head->len >= tci_boot_table_len(2) &&
+               head->len <= tci_boot_table_len(TCI_BOOT_SIZE_MAX) &&
+               (head->len - TCI_BOOT_TABLE_FIXED) % TCI_BOOT_TABLE_EACH == 0;
+    case TCI_BOOT_WELCOME:
+    case TCI_BOOT_READY:
+    case TCI_BOOT_GO:
+        return head->len == 0;
+    case TCI_BOOT_REFUSE:
+        return head->len >= TCI_BOOT_REFUSE_FIXED && head->len <= TCI_BOOT_REFUSE_MAX;
+    }
+    return false;
+}
+
+tc_status_t tci_boot_head_decode(const uint8_t *bytes, struct tci_boot_head *head_out)
+{
+    struct tci_boot_head head = {
+        .version = (uint16_t)get_number(bytes + 8, 2),
+        .type = bytes[10],
+        .len = (uint32_t)get_number(bytes + 12, 4),
+    };
+
+    if (!tci_boot_head_begins(bytes, TCI_BOOT_HEAD) || bytes[11] != 0)
+        return TC_ERR_TRANSPORT;
+    if (head.version == TCI_BOOT_VERSION || head.type == TCI_BOOT_REFUSE) {
+        if (!has_len_of_type(&head))
+            return TC_ERR_TRANSPORT;
+    } else if (head.len > TCI_BOOT_REFUSE_MAX) {
+        return TC_ERR_TRANSPORT;
+    }
+    *head_out = head;
+    return TC_OK;
+}
+
+/* ---- Bodies ----------------------------------------------------------------------------------- */
+
+void tci_boot_join_encode(const struct tci_boot_join *join, uint8_t *bytes)
+{
+    put_number(bytes, join->size, 4);
+    put_number(bytes + 4, join->rank, 4);
+    tci_addr_encode(&join->addr, bytes + 8);
+    put_number(bytes + 40, join->host, 8);
+    put_number(bytes + 48, 0, 8);
+}
+
+tc_status_t tci_boot_join_decode(const uint8_t *bytes, struct tci_boot_join *join_out)
+{
+    struct tci_boot_join join = {
+        .size = (uint32_t)get_number(bytes, 4),
+        .rank = (uint32_t)get_number(bytes + 4, 4),
+        .host = get_number(bytes + 40, 8),
+    };
+
+    if (tci_addr_decode(bytes + 8, &join.addr) != TC_OK || tci_addr_port(&join.addr) == 0)
+        return TC_ERR_TRANSPORT;
+    if (get_number(bytes + 48, 8) != 0)
+        return TC_ERR_TRANSPORT;
+    *join_out = join;
+    return TC_OK;
+}
+
+void tci_boot_table_encode(const struct tci_boot_result *result, uint8_t *bytes)
+{
+    uint8_t *each = bytes + TCI_BOOT_TABLE_FIXED;
+
+    TC_ASSERT(result->size >= 2 && result->size <= TCI_BOOT_SIZE_MAX);
+    memset(bytes, 0, TCI_BOOT_TABLE_FIXED);
+    memcpy(bytes, result->group_id, TCI_GROUP_ID);
+    put_number(bytes + 16, (uint64_t)result->size, 4);
+    put_number(bytes + 24, result->agreed.segment_bytes, 8);
+    put_number(bytes + 32, result->agreed.eager_bytes, 8);
+    put_number(bytes + 40, result->agreed.numerics, 1);
+    memcpy(bytes + 41, result->agreed.algorithm, sizeof result->agreed.algorithm);
+    for (int rank = 0; rank < result->size; rank++, each += TCI_BOOT_TABLE_EACH) {
+        tci_addr_encode(&result->addrs[rank], each);
+        put_number(each + TCI_ADDR_WIRE, result->hosts[rank], 8);
+    }
+}
+
+tc_status_t tci_boot_table_decode(const uint8_t *bytes, struct tci_boot_result *result)
+{
+    const uint8_t *each = bytes + TCI_BOOT_TABLE_FIXED;
+    struct tci_agreed agreed = {
+        .segment_bytes = get_number(bytes + 24, 8),
+        .eager_bytes = get_number(bytes + 32, 8),
+        .numerics = bytes[40],
+    };
+
+    if (get_number(bytes + 16, 4) != (uint64_t)result->size || get_number(bytes + 20, 4) != 0)
+        return TC_ERR_TRANSPORT;
+    memcpy(agreed.algorithm, bytes + 41, sizeof agreed.algorithm);
+    if (agreed.numerics > TC_NUMERICS_FAST ||
+        memchr(agreed.algorithm, '\0', sizeof agreed.algorithm) == NULL)
+        return TC_ERR_TRANSPORT;
+
+    for (int rank = 0; rank < result->size; rank++, each += TCI_BOOT_TABLE_EACH) {
+        if (tci_addr_decode(each, &result->addrs[rank]) != TC_OK ||
+            tci_addr_port(&result->addrs[rank]) == 0)
+            return TC_ERR_TRANSPORT;
+        result->hosts[rank] = get_number(each + TCI_ADDR_WIRE, 8);
+    }
+    memcpy(result->group_id, bytes, TCI_GROUP_ID);
+    result->agreed = agreed;
+    return TC_OK;
+}
+
+size_t tci_boot_refuse_encode(const struct tci_error *error, uint8_t *bytes)
+{
+    size_t len = tci_min(strlen(error->text), TCI_BOOT_TEXT_MAX);
+
+    TC_ASSERT(error->pub.status != TC_OK);
+    put_number(bytes, (uint32_t)error->pub.status, 4);
+    put_number(bytes + 4, (uint32_t)error->pub.rank, 4);
+    memcpy(bytes + TCI_BOOT_REFUSE_FIXED, error->text, len);
+    return TCI_BOOT_REFUSE_FIXED + len;
+}
+
+void tci_boot_refuse_decode(const uint8_t *bytes, size_t len, struct tci_error *error)
+{
+    static const tc_status_t known[] = {TC_ERR_TIMEOUT, TC_ERR_PEER_LOST, TC_ERR_ALLOC,
+                                        TC_ERR_TRANSPORT, TC_ERR_INVALID_ARG};
+    uint32_t number = (uint32_t)get_number(bytes, 4);
+    uint32_t rank = (uint32_t)get_number(bytes + 4, 4);
+    tc_status_t status = TC_ERR_RENDEZVOUS;
+    char text[TCI_BOOT_TEXT_MAX + 1];
+    size_t text_len = len - TCI_BOOT_REFUSE_FIXED;
+
+    TC_ASSERT(len >= TCI_BOOT_REFUSE_FIXED && len <= TCI_BOOT_REFUSE_MAX);
+    for (size_t k = 0; k < TCI_LEN(known); k++) {
+        if (number == (uint32_t)known[k])
+            status = known[k];
+    }
+    for (size_t k = 0; k < text_len; k++) {
+        uint8_t byte = bytes[TCI_BOOT_REFUSE_FIXED + k];
+
+        text[k] = byte >= 0x20 && byte < 0x7f ? (char)byte : '?';
+    }
+    text[text_len] = '\0';
+    tci_error_set(error, status, rank < TCI_BOOT_SIZE_MAX ? (int)rank : -1, 0, "dist_init", "%s",
+                  text_len != 0 ? text : "rank 0 refuses, and does not say why");
+}

@@ -1,0 +1,74 @@
+/* boot_wire.h - the messages of the rendezvous as bytes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_BOOT_WIRE_H
+#define TCI_BOOT_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "net/boot.h"
+
+/* Changes with every change of a body.  The head, and the body of REFUSE, never change. */
+enum { TCI_BOOT_VERSION = 1 };
+
+/* A rank more would make the table larger than anyone should send. */
+enum { TCI_BOOT_SIZE_MAX = 65536 };
+
+enum tci_boot_type {
+    TCI_BOOT_JOIN = 1,    /* member: who I am, and where I listen */
+    TCI_BOOT_WELCOME = 2, /* rank 0: you are in; wait for the others */
+    TCI_BOOT_TABLE = 3,   /* rank 0: who all are */
+    TCI_BOOT_READY = 4,   /* member: I have the table */
+    TCI_BOOT_GO = 5,      /* rank 0: all have it; the group stands */
+    TCI_BOOT_REFUSE = 6   /* rank 0: there will be no group, for this reason */
+};
+
+enum {
+    TCI_BOOT_HEAD = 16,
+    TCI_BOOT_JOIN_LEN = 56,
+    TCI_BOOT_TABLE_FIXED = 64,
+    TCI_BOOT_TABLE_EACH = TCI_ADDR_WIRE + 8,
+    TCI_BOOT_REFUSE_FIXED = 8,
+    TCI_BOOT_TEXT_MAX = 383, /* as long as the sentence of a tci_error */
+    TCI_BOOT_REFUSE_MAX = TCI_BOOT_REFUSE_FIXED + TCI_BOOT_TEXT_MAX
+};
+
+struct tci_boot_head {
+    uint16_t version;
+    uint8_t  type; /* enum tci_boot_type, when the version is ours */
+    uint32_t len;  /* bytes of the body */
+};
+
+struct tci_boot_join {
+    uint32_t        size, rank;
+    struct tci_addr addr; /* where the member listens */
+    uint64_t        host;
+};
+
+/* A head and no body, for WELCOME, READY and GO; or the head of what follows. */
+void tci_boot_head_encode(enum tci_boot_type type, size_t len, uint8_t *bytes);
+/* Whether `len` (up to TCI_BOOT_HEAD) bytes can be the beginning of a head. */
+bool tci_boot_head_begins(const uint8_t *bytes, size_t len);
+/* A whole head.  Refused: what is not of the rendezvous; of our version, a type that is none, or a
+ * length that the type cannot have; of another version, a length beyond TCI_BOOT_REFUSE_MAX. */
+tc_status_t tci_boot_head_decode(const uint8_t *bytes, struct tci_boot_head *head_out);
+
+/* Bodies.  `bytes` has room for, or holds, the length that the type says. */
+void        tci_boot_join_encode(const struct tci_boot_join *join, uint8_t *bytes);
+tc_status_t tci_boot_join_decode(const uint8_t *bytes, struct tci_boot_join *join_out);
+
+static inline size_t tci_boot_table_len(int size)
+{
+    return TCI_BOOT_TABLE_FIXED + (size_t)size * TCI_BOOT_TABLE_EACH;
+}
+/* group_id, agreed, addrs and hosts of a result of `size` ranks, and nothing else of it. */
+void        tci_boot_table_encode(const struct tci_boot_result *result, uint8_t *bytes);
+tc_status_t tci_boot_table_decode(const uint8_t *bytes, struct tci_boot_result *result);
+
+/* Gives the length, at most TCI_BOOT_REFUSE_MAX. */
+size_t tci_boot_refuse_encode(const struct tci_error *error, uint8_t *bytes);
+/* Any bytes give an error: what cannot be printed becomes '?', an unknown status RENDEZVOUS. */
+void tci_boot_refuse_decode(const uint8_t *bytes, size_t len, struct tci_error *error);
+
+#endif

@@ -1,0 +1,27 @@
+/* dial.h - connects to a host that may not be up yet: over all its addresses, again and again. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_DIAL_H
+#define TCI_DIAL_H
+
+#include "loop/loop.h"
+#include "net/addr.h"
+
+/* A connection that stands, the callee's from then on; or, with fd -1, errno of what cannot be
+ * waited out (memory, descriptors). */
+typedef void (*tci_dial_fn)(void *arg, int fd, const struct tci_addr *peer, int cause);
+
+/* Begin; fn is called on the loop, never from within this call, once for each start and again.
+ * The dial tries until it is freed: a deadline is its owner's.  host is borrowed until then.
+ * NULL without memory.  Loop thread. */
+struct tci_dial;
+struct tci_dial *tci_dial_start(struct tci_loop *loop, const char *host, uint16_t port,
+                                tci_dial_fn fn, void *arg);
+/* The connection was of no use: try again, after a while, the next address first. */
+void tci_dial_again(struct tci_dial *dial);
+void tci_dial_free(struct tci_dial *dial); /* NULL is fine */
+
+/* "10.0.0.7:4100: Connection refused": how the last attempt went; "" when none has ended.  Valid
+ * until the loop turns again. */
+const char *tci_dial_last(const struct tci_dial *dial);
+
+#endif

@@ -1,0 +1,56 @@
+/* host.c - which host this process runs on. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/host.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* FNV-1a. */
+static uint64_t hash(uint64_t seed, const void *data, size_t len)
+{
+    const uint8_t *bytes = data;
+
+    for (size_t k = 0; k < len; k++)
+        seed = (seed ^ bytes[k]) * 0x100000001b3u;
+    return seed;
+}
+
+static bool read_boot_id(char *text, size_t room, size_t *len_out)
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t got;
+
+    if (fd < 0)
+        return false;
+    got = read(fd, text, room);
+    close(fd);
+    if (got <= 0)
+        return false;
+    *len_out = (size_t)got;
+    return true;
+}
+
+uint64_t tci_host_id(void)
+{
+    uint64_t id = 0xcbf29ce484222325u;
+    struct stat space;
+    char boot_id[64];
+    size_t len;
+
+    if (read_boot_id(boot_id, sizeof boot_id, &len) && stat("/proc/self/ns/net", &space) == 0) {
+        uint64_t inode = space.st_ino;
+
+        id = hash(id, boot_id, len);
+        return hash(id, &inode, sizeof inode);
+    }
+    if (getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id) {
+        pid_t self = getpid();
+
+        id = hash(id, &self, sizeof self);
+    }
+    return id;
+}
