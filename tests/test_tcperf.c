@@ -1,0 +1,271 @@
+/* test_tcperf.c - tcperf measures every operation, finds what is wrong, and writes it down. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 300 */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/tool_run.h"
+
+static char tcperf[PATH_MAX + 64]; /* its path */
+
+/* tcperf on `ranks` ranks; once each, without a warm-up. */
+#define TCPERF(ranks, ...)                                                                         \
+    ((const char *const[]){"tcrun", "-n", ranks, "--no-prefix", tcperf, "-w", "1", "-n", "1",      \
+                           __VA_ARGS__, NULL})
+
+#define ALONE(...) ((const char *const[]){"tcperf", "-w", "1", "-n", "1", __VA_ARGS__, NULL})
+
+static void run_to_end(struct tool_run *run, const char *const argv[])
+{
+    tool_start(run, NULL, argv);
+    tool_finish(run);
+}
+
+/* Runs and expects that nothing was wrong; the caller closes. */
+static void run_well(struct tool_run *run, const char *const argv[])
+{
+    run_to_end(run, argv);
+    assert_string_equal(run->err.data, "");
+    assert_int_equal(run->exit_code, 0);
+}
+
+/* ---- Checking ------------------------------------------------------------------------------- */
+
+static void alone_every_collective_is_right(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    run_well(&run,
+             ALONE("--op", "allreduce,broadcast,allgather,reduce_scatter,barrier", "-e", "4K"));
+
+    assert_non_null(strstr(run.out.data, "# reduce_scatter\n"));
+    assert_non_null(strstr(run.out.data, "# wrong elements: 0\n"));
+    tool_close(&run);
+}
+
+/* An odd size with a tail in every vector, more than one chunk of the check. */
+static void every_type_and_operator_is_right_on_three_ranks(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    run_well(&run, TCPERF("3", "--op", "all", "-d", "all", "-o", "all", "-b", "50001", "-e",
+                          "50001", "--root", "2"));
+
+    assert_non_null(strstr(run.out.data, "# wrong elements: 0\n"));
+    assert_non_null(strstr(run.out.data, "# f32 band left out: not defined\n"));
+    tool_close(&run);
+}
+
+static void fast_numerics_are_near_enough(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    run_well(&run, TCPERF("3", "--op", "allreduce,reduce_scatter", "-d", "all", "-o",
+                          "sum,avg,prod", "-b", "40K", "-e", "40K", "--numerics", "fast"));
+
+    assert_non_null(strstr(run.out.data, "# wrong elements: 0\n"));
+    tool_close(&run);
+}
+
+static void many_in_flight_are_right_in_both_loops(void **state)
+{
+    static const char *const loops[] = {"thread", "manual"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct tool_run run;
+
+        run_well(&run, TCPERF("2", "--op", "all", "--tags", "16", "--loop", loops[i], "--sync",
+                              "-c", "2", "-e", "256K", "-f", "16"));
+
+        assert_non_null(strstr(run.out.data, "16 in flight"));
+        tool_close(&run);
+    }
+}
+
+/* Six operations of one size; a barrier has nothing to spoil, three have two places: 2 * 3 + 2. */
+static void a_spoiled_result_is_found_and_told(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    run_to_end(&run, TCPERF("2", "--op", "all", "-b", "8K", "-e", "8K", "--spoil", "1"));
+
+    assert_int_equal(run.exit_code, 1);
+    assert_non_null(strstr(run.out.data, "# wrong elements: 8\n"));
+    assert_int_equal(tool_count(run.err.data, "tcperf: rank 1: "), 8);
+    assert_non_null(strstr(run.err.data, "allreduce of 2048 f32: element 0 of collective 0 is 0x"));
+    tool_close(&run);
+}
+
+static void a_spoiled_result_is_found_with_fast_numerics(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    run_to_end(&run, TCPERF("2", "-b", "8K", "-e", "8K", "--spoil", "0", "--numerics", "fast",
+                            "--out-of-place"));
+
+    assert_int_equal(run.exit_code, 1);
+    assert_non_null(strstr(run.out.data, "# wrong elements: 1\n"));
+    tool_close(&run);
+}
+
+static void without_a_check_nothing_is_called_wrong(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    run_well(&run, TCPERF("2", "-b", "8K", "-e", "8K", "--spoil", "1", "-c", "0"));
+
+    assert_null(strstr(run.out.data, "wrong elements"));
+    tool_close(&run);
+}
+
+/* ---- What is written ------------------------------------------------------------------------ */
+
+static void sizes_are_whole_elements_of_every_block(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    run_well(&run, TCPERF("3", "--op", "allgather", "-d", "f64", "-b", "1", "-e", "1K", "-f", "32",
+                          "--in-place", "--csv", "-"));
+
+    assert_non_null(strstr(run.out.data, "\nallgather,24,1,f64,none,in,3,1,back_to_back,1,"));
+    assert_non_null(strstr(run.out.data, "\nallgather,1008,42,f64,none,in,3,1,back_to_back,1,"));
+    /* 1, 32 and 1024 bytes; the first two are one element a rank, and one line. */
+    assert_int_equal(tool_count(run.out.data, "\n"), 3);
+    tool_close(&run);
+}
+
+static void csv_has_a_line_for_each_result(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    run_well(&run,
+             TCPERF("2", "-b", "1K", "-e", "4K", "-d", "f32,bf16", "-o", "sum,max", "--csv", "-"));
+
+    /* The head, then 2 sizes, 2 types, 2 operators, 2 places. */
+    assert_int_equal(tool_count(run.out.data, "\n"), 17);
+    assert_int_equal(tool_count(run.out.data, ",0\n"), 16);
+    assert_non_null(strstr(run.out.data, "\nallreduce,4096,2048,bf16,max,out,2,1,"));
+    tool_close(&run);
+}
+
+static void json_has_the_same_or_is_refused(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    run_to_end(&run, TCPERF("2", "-b", "1K", "-e", "1K", "--json", "-"));
+
+    if (strstr(run.err.data, "built without cJSON") != NULL) {
+        assert_int_equal(run.exit_code, 2);
+    } else {
+        assert_int_equal(run.exit_code, 0);
+        assert_int_equal(run.out.data[0], '{');
+        assert_int_equal(tool_count(run.out.data, "\"busbw_gbs\":"), 2);
+        assert_int_equal(tool_count(run.out.data, "\"wrong\":\t0"), 2);
+    }
+    tool_close(&run);
+}
+
+static void a_file_that_cannot_be_written_ends_all_ranks(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    run_to_end(&run, TCPERF("2", "--csv", "/nowhere/at/all"));
+
+    assert_int_equal(run.exit_code, 3);
+    assert_non_null(strstr(run.err.data, "tcperf: cannot write '/nowhere/at/all'"));
+    tool_close(&run);
+}
+
+/* ---- Options -------------------------------------------------------------------------------- */
+
+static void mistakes_are_told(void **state)
+{
+    static const struct {
+        const char *argv[4];
+        const char *told;
+    } mistakes[] = {
+        {{"tcperf", "--op", "allreduce,nothing"}, "'nothing' is not known"},
+        {{"tcperf", "-d", "f31"}, "'f31' is not known"},
+        {{"tcperf", "-o", "sum,"}, "'' is not known"},
+        {{"tcperf", "-b", "1X"}, "'1X' is no number"},
+        {{"tcperf", "-b", "32M"}, "--min-bytes is more than --max-bytes"},
+        {{"tcperf", "-f", "1"}, "'1' is no number"},
+        {{"tcperf", "-n", "-1"}, "'-1' is no number"},
+        {{"tcperf", "--tags", "1K"}, "'1K' is no number"},
+        {{"tcperf", "--loop", "host"}, "'host' is neither thread nor manual"},
+        {{"tcperf", "--budget", "0"}, "'0' is no number of seconds"},
+        {{"tcperf", "--root", "1"}, "root 1 is no rank of 1"},
+        {{"tcperf", "allreduce"}, "'allreduce' is not an option"},
+        {{"tcperf", "--csv=-", "--json=-"}, "tcperf: "},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        struct tool_run run;
+
+        run_to_end(&run, mistakes[i].argv);
+
+        assert_int_equal(run.exit_code, 2);
+        assert_string_equal(run.out.data, "");
+        assert_non_null(strstr(run.err.data, mistakes[i].told));
+        tool_close(&run);
+    }
+}
+
+static void help_and_version_are_there(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    run_to_end(&run, ALONE("--version"));
+    assert_int_equal(run.exit_code, 0);
+    assert_memory_equal(run.out.data, "tcperf (tcdist) ", 16);
+    tool_close(&run);
+
+    run_to_end(&run, ALONE("--help"));
+    assert_int_equal(run.exit_code, 0);
+    assert_non_null(strstr(run.out.data, "--min-bytes"));
+    tool_close(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(alone_every_collective_is_right),
+        cmocka_unit_test(every_type_and_operator_is_right_on_three_ranks),
+        cmocka_unit_test(fast_numerics_are_near_enough),
+        cmocka_unit_test(many_in_flight_are_right_in_both_loops),
+        cmocka_unit_test(a_spoiled_result_is_found_and_told),
+        cmocka_unit_test(a_spoiled_result_is_found_with_fast_numerics),
+        cmocka_unit_test(without_a_check_nothing_is_called_wrong),
+        cmocka_unit_test(sizes_are_whole_elements_of_every_block),
+        cmocka_unit_test(csv_has_a_line_for_each_result),
+        cmocka_unit_test(json_has_the_same_or_is_refused),
+        cmocka_unit_test(a_file_that_cannot_be_written_ends_all_ranks),
+        cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(help_and_version_are_there),
+    };
+
+    (void)snprintf(tcperf, sizeof tcperf, "%s", tool_path("tcperf"));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

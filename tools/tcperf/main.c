@@ -1,0 +1,148 @@
+/* main.c - tcperf times and checks the collectives of a group. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "check.h"
+#include "measure.h"
+#include "options.h"
+#include "report.h"
+#include "world.h"
+
+/* The line of `bytes`, rounded up to whole elements in each block; false where that is no line of
+ * its own, but the same as the one before. */
+static bool size_line(struct line *line, const struct world *world, size_t bytes)
+{
+    const struct operation *operation = line->operation;
+    size_t size = tc_dtype_size(line->dtype);
+    size_t blocks = operation->send == BLOCKS_RANKS || operation->recv == BLOCKS_RANKS
+                        ? (size_t)world->ranks
+                        : 1;
+    size_t before = line->count;
+
+    line->count = operation->recv == BLOCKS_NONE ? 0 : bytes / (size * blocks);
+    if (line->count == 0 && operation->recv != BLOCKS_NONE)
+        line->count = 1;
+    line->bytes = line->count * size * blocks;
+    return before != line->count || operation->recv == BLOCKS_NONE;
+}
+
+static tc_status_t run_line(struct world *world, struct report *report, const struct line *line)
+{
+    struct result result = {.line = line, .wrong = -1};
+    tc_status_t status = TC_OK;
+
+    if (world->options->checks > 0)
+        status = check_line(world, line, &result.wrong);
+    if (status == TC_OK)
+        status = measure_line(world, line, &result.times);
+    if (status != TC_OK)
+        return status;
+    result.algorithm_gbs = (double)line->bytes / result.times.median_us * 1e-3;
+    result.bus_gbs = line_bus_bandwidth(line, world->ranks, result.algorithm_gbs);
+    report_add(report, &result);
+    return TC_OK;
+}
+
+static tc_status_t run_places(struct world *world, struct report *report, struct line *line)
+{
+    const struct options *options = world->options;
+    int places = line->operation->places;
+    tc_status_t status = TC_OK;
+
+    /* An operation with one way is measured whatever was asked for. */
+    bool is_out = (places & PLACE_OUT) != 0 && (options->is_out_of_place || places == PLACE_OUT);
+    bool is_in = (places & PLACE_IN) != 0 && (options->is_in_place || places == PLACE_IN);
+
+    if (is_out) {
+        line->is_in_place = false;
+        status = run_line(world, report, line);
+    }
+    if (is_in && status == TC_OK) {
+        line->is_in_place = true;
+        status = run_line(world, report, line);
+    }
+    return status;
+}
+
+static tc_status_t run_sizes(struct world *world, struct report *report, struct line *line)
+{
+    const struct options *options = world->options;
+    tc_status_t status = TC_OK;
+
+    if (line->operation->has_reduce && tc_reduce_supported(line->dtype, line->reduce) != TC_OK) {
+        report_skip(report, line, "not defined");
+        return TC_OK;
+    }
+    line->count = 0;
+    for (size_t bytes = options->bytes_min; bytes <= options->bytes_max && status == TC_OK;
+         bytes *= options->factor) {
+        if (size_line(line, world, bytes))
+            status = run_places(world, report, line);
+        if (line->operation->recv == BLOCKS_NONE)
+            break;
+    }
+    return status;
+}
+
+/* Types of a barrier and operators of a broadcast make no difference: one round of each. */
+static tc_status_t run_operation(struct world *world, struct report *report,
+                                 const struct operation *operation)
+{
+    const struct options *options = world->options;
+    int types = operation->recv == BLOCKS_NONE ? 1 : options->types.count;
+    int reduces = operation->has_reduce ? options->reduces.count : 1;
+    tc_status_t status = TC_OK;
+
+    for (int t = 0; t < types; t++)
+        for (int r = 0; r < reduces && status == TC_OK; r++) {
+            struct line line = {.operation = operation,
+                                .dtype = (tc_dtype_t)options->types.numbers[t],
+                                .reduce = (tc_reduce_op_t)options->reduces.numbers[r],
+                                .root = options->root};
+
+            status = run_sizes(world, report, &line);
+        }
+    return status;
+}
+
+/* Room for the largest line: a size is rounded up to one element in each rank's block. */
+static size_t largest_bytes(const struct world *world)
+{
+    size_t least = 16 * (size_t)world->ranks;
+
+    return world->options->bytes_max > least ? world->options->bytes_max : least;
+}
+
+static int run(struct world *world)
+{
+    struct report report;
+    double wrong;
+    tc_status_t status;
+
+    if (world->options->root >= world->ranks) {
+        fprintf(stderr, "tcperf: root %d is no rank of %d\n", world->options->root, world->ranks);
+        return EXIT_USAGE;
+    }
+    if (!report_open(&report, world))
+        return EXIT_TROUBLE;
+    status = world_alloc(world, largest_bytes(world));
+    for (int i = 0; i < world->options->operations.count && status == TC_OK; i++)
+        status = run_operation(world, &report, &operations[world->options->operations.numbers[i]]);
+    wrong = report.wrong;
+    if (!report_close(&report) || status != TC_OK)
+        return EXIT_TROUBLE;
+    return wrong > 0 ? EXIT_WRONG : 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    struct world world;
+    int exit_code = EXIT_TROUBLE;
+
+    options_parse(&options, argc, argv);
+    if (world_open(&world, &options) == TC_OK)
+        exit_code = run(&world);
+    world_close(&world, exit_code == 0 || exit_code == EXIT_WRONG);
+    return exit_code;
+}

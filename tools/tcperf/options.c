@@ -1,0 +1,310 @@
+/* options.c - what the command line says. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report.h"
+#include "tcdist/context.h"
+#include "tcdist/version.h"
+
+enum {
+    KEY_OP = 256,
+    KEY_IN_PLACE,
+    KEY_OUT_OF_PLACE,
+    KEY_TAGS,
+    KEY_BUDGET,
+    KEY_SYNC,
+    KEY_LOOP,
+    KEY_SPIN_US,
+    KEY_ALGORITHM,
+    KEY_NUMERICS,
+    KEY_SPOIL,
+    KEY_CSV,
+    KEY_JSON
+};
+
+/* Above these a number is a typing error. */
+#define COUNT_MAX 1000000
+#define BYTES_MAX ((size_t)1 << 40)
+
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
+
+const char *argp_program_version =
+    "tcperf (tcdist) " TEXT(TC_VERSION_MAJOR) "." TEXT(TC_VERSION_MINOR) "." TEXT(TC_VERSION_PATCH);
+
+static const struct argp_option argp_options[] = {
+    {NULL, 0, NULL, 0, "What is measured:", 1},
+    {"op", KEY_OP, "NAME,...", 0,
+     "allreduce, broadcast, allgather, reduce_scatter, barrier, sendrecv, or all (allreduce)", 1},
+    {"min-bytes", 'b', "SIZE", 0, "Smallest size, with K, M or G behind (4)", 1},
+    {"max-bytes", 'e', "SIZE", 0, "Largest size (16M)", 1},
+    {"factor", 'f', "N", 0, "From one size to the next (4)", 1},
+    {"type", 'd', "NAME,...", 0, "Element types, or all (f32)", 1},
+    {"reduce", 'o', "NAME,...", 0, "Reduction operators, or all (sum)", 1},
+    {"in-place", KEY_IN_PLACE, NULL, 0, "Only in place", 1},
+    {"out-of-place", KEY_OUT_OF_PLACE, NULL, 0, "Only out of place", 1},
+    {"root", 'r', "RANK", 0, "Where broadcasts begin (0)", 1},
+    {"tags", KEY_TAGS, "N", 0, "Operations in flight at once, under tags of their own (1)", 1},
+    {NULL, 0, NULL, 0, "How it is measured:", 2},
+    {"warmup", 'w', "N", 0, "Batches before the timed ones (5)", 2},
+    {"iters", 'n', "N", 0, "Timed batches; 0: as many as the budget allows (0)", 2},
+    {"budget", KEY_BUDGET, "SECONDS", 0, "Time for one line, with --iters 0 (0.2)", 2},
+    {"sync", KEY_SYNC, NULL, 0, "Align the ranks by a barrier before each batch", 2},
+    {"check", 'c', "N", 0, "Batches whose every element is compared; 0: none (1)", 2},
+    {"spoil", KEY_SPOIL, "RANK", 0,
+     "Flip a bit of RANK's results before they are checked, to see the check find it", 2},
+    {NULL, 0, NULL, 0, "What carries it out:", 3},
+    {"loop", KEY_LOOP, "MODE", 0, "thread: the loop has a thread; manual: the rank turns it", 3},
+    {"spin-us", KEY_SPIN_US, "N", 0, "Microseconds that a wait polls before it sleeps", 3},
+    {"algorithm", KEY_ALGORITHM, "NAME", 0, "For every collective that has it", 3},
+    {"numerics", KEY_NUMERICS, "NAME", 0, "canonical or fast (canonical)", 3},
+    {NULL, 0, NULL, 0, "Where it is written:", 4},
+    {"csv", KEY_CSV, "FILE", 0, "Comma-separated values too; -: instead of the table", 4},
+    {"json", KEY_JSON, "FILE", 0, "JSON too; -: instead of the table", 4},
+    {NULL, 0, NULL, 0, "Else:", -1},
+    {0},
+};
+
+static size_t parse_number(const char *arg, size_t low, size_t high, struct argp_state *state)
+{
+    static const char units[] = "KMG";
+    char *end;
+    unsigned long long value;
+    const char *unit;
+
+    errno = 0;
+    value = strtoull(arg, &end, 10);
+    unit = *end == '\0' ? NULL : strchr(units, *end);
+    if (unit != NULL && high == BYTES_MAX) {
+        int shift = 10 * (int)(unit - units + 1);
+
+        value = value > BYTES_MAX >> shift ? BYTES_MAX + 1 : value << shift;
+        end++;
+    }
+    if (errno != 0 || end == arg || *arg == '-' || *end != '\0' || value < low || value > high)
+        argp_error(state, "'%s' is no number from %zu to %zu", arg, low, high);
+    return (size_t)value;
+}
+
+static double parse_seconds(const char *arg, struct argp_state *state)
+{
+    char *end;
+    double value = strtod(arg, &end);
+
+    if (end == arg || *end != '\0' || !(value > 0 && value < COUNT_MAX))
+        argp_error(state, "'%s' is no number of seconds", arg);
+    return value;
+}
+
+/* ---- Lists of names ------------------------------------------------------------------------- */
+
+static const char *operation_name(int number)
+{
+    return number < operation_count ? operations[number].name : NULL;
+}
+
+static const char *type_name(int number)
+{
+    return tc_dtype_size((tc_dtype_t)number) == 0 ? NULL : tc_dtype_name((tc_dtype_t)number);
+}
+
+static const char *reduce_name(int number)
+{
+    return number <= TC_REDUCE_BXOR ? tc_reduce_op_name((tc_reduce_op_t)number) : NULL;
+}
+
+typedef const char *(*namer)(int number); /* NULL for a number without a name */
+
+static void choose_one(struct chosen *chosen, const char *name, size_t len, namer name_of)
+{
+    bool is_all = len == 3 && strncmp(name, "all", len) == 0;
+
+    for (int number = 0; number < NUMBERS_MAX && chosen->count < NUMBERS_MAX; number++) {
+        const char *own = name_of(number);
+
+        if (own != NULL && (is_all || (strlen(own) == len && strncmp(own, name, len) == 0)))
+            chosen->numbers[chosen->count++] = number;
+    }
+}
+
+static void choose(struct chosen *chosen, const char *list, namer name_of, struct argp_state *state)
+{
+    chosen->count = 0;
+    while (true) {
+        size_t len = strcspn(list, ",");
+        int before = chosen->count;
+
+        choose_one(chosen, list, len, name_of);
+        if (chosen->count == before)
+            argp_error(state, "'%.*s' is not known here, or one too many", (int)len, list);
+        if (list[len] == '\0')
+            return;
+        list += len + 1;
+    }
+}
+
+static int choose_word(const char *arg, const char *first, const char *second,
+                       struct argp_state *state)
+{
+    if (strcmp(arg, first) != 0 && strcmp(arg, second) != 0)
+        argp_error(state, "'%s' is neither %s nor %s", arg, first, second);
+    return strcmp(arg, second) == 0;
+}
+
+/* ---- argp ----------------------------------------------------------------------------------- */
+
+static error_t parse_what(int key, char *arg, struct argp_state *state)
+{
+    struct options *options = state->input;
+
+    switch (key) {
+    case KEY_OP:
+        choose(&options->operations, arg, operation_name, state);
+        return 0;
+    case 'b':
+        options->bytes_min = parse_number(arg, 1, BYTES_MAX, state);
+        return 0;
+    case 'e':
+        options->bytes_max = parse_number(arg, 1, BYTES_MAX, state);
+        return 0;
+    case 'f':
+        options->factor = parse_number(arg, 2, COUNT_MAX, state);
+        return 0;
+    case 'd':
+        choose(&options->types, arg, type_name, state);
+        return 0;
+    case 'o':
+        choose(&options->reduces, arg, reduce_name, state);
+        return 0;
+    case KEY_IN_PLACE:
+        options->is_in_place = true;
+        return 0;
+    case KEY_OUT_OF_PLACE:
+        options->is_out_of_place = true;
+        return 0;
+    case 'r':
+        options->root = (int)parse_number(arg, 0, COUNT_MAX, state);
+        return 0;
+    case KEY_TAGS:
+        options->tags = (int)parse_number(arg, 1, COUNT_MAX, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_how(int key, char *arg, struct argp_state *state)
+{
+    struct options *options = state->input;
+
+    switch (key) {
+    case 'w':
+        options->warmup = (int)parse_number(arg, 0, COUNT_MAX, state);
+        return 0;
+    case 'n':
+        options->iterations = (int)parse_number(arg, 0, COUNT_MAX, state);
+        return 0;
+    case KEY_BUDGET:
+        options->budget_s = parse_seconds(arg, state);
+        return 0;
+    case KEY_SYNC:
+        options->is_synced = true;
+        return 0;
+    case 'c':
+        options->checks = (int)parse_number(arg, 0, COUNT_MAX, state);
+        return 0;
+    case KEY_SPOIL:
+        options->spoiled_rank = (int)parse_number(arg, 0, COUNT_MAX, state);
+        return 0;
+    case KEY_LOOP:
+        options->loop_mode =
+            choose_word(arg, "thread", "manual", state) ? TC_LOOP_MANUAL : TC_LOOP_THREAD;
+        return 0;
+    case KEY_SPIN_US:
+        options->spin_us = (int)parse_number(arg, 0, INT32_MAX, state);
+        return 0;
+    case KEY_ALGORITHM:
+        options->algorithm = arg;
+        return 0;
+    case KEY_NUMERICS:
+        options->numerics =
+            choose_word(arg, "canonical", "fast", state) ? TC_NUMERICS_FAST : TC_NUMERICS_CANONICAL;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void finish_options(struct options *options, struct argp_state *state)
+{
+    if (options->bytes_min > options->bytes_max)
+        argp_error(state, "--min-bytes is more than --max-bytes");
+    if (!options->is_in_place && !options->is_out_of_place)
+        options->is_in_place = options->is_out_of_place = true;
+    if (options->json_path != NULL && !report_has_json())
+        argp_error(state, "--json is not there: tcperf was built without cJSON");
+    if (options->json_path != NULL && options->csv_path != NULL &&
+        strcmp(options->json_path, "-") == 0 && strcmp(options->csv_path, "-") == 0)
+        argp_error(state, "only one of --csv and --json can be standard output");
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct options *options = state->input;
+
+    switch (key) {
+    case KEY_CSV:
+        options->csv_path = arg;
+        return 0;
+    case KEY_JSON:
+        options->json_path = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s' is not an option", arg);
+        return 0;
+    case ARGP_KEY_END:
+        finish_options(options, state);
+        return 0;
+    default:
+        if (parse_what(key, arg, state) == 0)
+            return 0;
+        return parse_how(key, arg, state);
+    }
+}
+
+void options_parse(struct options *options, int argc, char **argv)
+{
+    static const struct argp argp = {
+        .options = argp_options,
+        .parser = parse_option,
+        .doc = "Time and check the collectives of tcdist among the ranks that a launcher started, "
+               "or alone.\vThe exit code is 1 when an element was wrong, 2 after a mistake in the "
+               "options, 3 when an operation failed, and 0 when all is well.",
+    };
+
+    *options = (struct options){
+        .operations = {{0}, 1},
+        .types = {{TC_DTYPE_F32}, 1},
+        .reduces = {{TC_REDUCE_SUM}, 1},
+        .bytes_min = 4,
+        .bytes_max = (size_t)16 << 20,
+        .factor = 4,
+        .tags = 1,
+        .warmup = 5,
+        .budget_s = 0.2,
+        .checks = 1,
+        .spoiled_rank = -1,
+        .loop_mode = TC_LOOP_THREAD,
+        .spin_us = -1,
+        .numerics = TC_NUMERICS_CANONICAL,
+    };
+    argp_err_exit_status = EXIT_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, options) != 0)
+        exit(EXIT_TROUBLE);
+}
