@@ -1,0 +1,129 @@
+/* bench_tcdist.c - times tc_allreduce_async() over TCP in the harness of the peers. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "tcdist/tcdist.h"
+
+/* Variants are words joined by '-': "manual" (the rank itself turns the loop) or "thread", and
+ * "fast" for the algorithm's own order of additions instead of the canonical one. */
+
+struct bench {
+    struct harness *harness; /* borrowed */
+    tc_context *context;     /* owned */
+    tc_dist_ctx *group;      /* owned */
+};
+
+static void stop_if(tc_status_t status, const tc_error *error)
+{
+    if (status == TC_OK)
+        return;
+    fprintf(stderr, "bench_tcdist: %s: %s\n", tc_status_string(status),
+            error == NULL ? "no reason given" : error->message);
+    exit(3);
+}
+
+static void finish(tc_future *future)
+{
+    stop_if(tc_future_wait(future, -1), tc_future_error(future));
+    tc_future_release(future);
+}
+
+static void call(void *arg, size_t count)
+{
+    const struct bench *bench = arg;
+    float *buffer = bench->harness->buffer;
+
+    finish(tc_allreduce_async(bench->group, TC_TAG_ORDERED, buffer, buffer, count, TC_DTYPE_F32,
+                              TC_REDUCE_SUM, NULL));
+}
+
+static void settle(void *arg)
+{
+    const struct bench *bench = arg;
+
+    finish(tc_barrier_async(bench->group, TC_TAG_ORDERED, NULL));
+}
+
+static void progress(void *arg)
+{
+    const struct bench *bench = arg;
+
+    (void)tc_poll(bench->context, 0);
+}
+
+/* The ranks inherit it, so that nobody else can take the port. */
+static int open_listener(char *url, size_t url_size)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(fd, 16) != 0 || getsockname(fd, (struct sockaddr *)&address, &len) != 0) {
+        perror("bench_tcdist: a socket for the rendezvous");
+        exit(3);
+    }
+    (void)snprintf(url, url_size, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
+    return fd;
+}
+
+static void form_group(struct bench *bench, const char *url, int listen_fd)
+{
+    tc_dist_options options;
+
+    tc_dist_options_default(&options);
+    options.world_size = bench->harness->ranks;
+    options.rank = bench->harness->rank;
+    options.rendezvous_url = url;
+    if (options.rank == 0)
+        options.listen_fd = listen_fd;
+    else
+        close(listen_fd);
+    finish(tc_dist_init_async(bench->context, &options, &bench->group));
+}
+
+static int run_rank(struct harness *harness, const char *url, int listen_fd)
+{
+    struct bench bench = {.harness = harness};
+    bool is_manual = strstr(harness->variant, "thread") == NULL;
+    tc_config config;
+    int exit_code;
+
+    harness->library_arg = &bench;
+    harness->call = call;
+    harness->settle = settle;
+    harness->progress = is_manual ? progress : NULL;
+    harness->has_threads = !is_manual;
+    harness_open(harness);
+    tc_config_default(&config);
+    config.loop_mode = is_manual ? TC_LOOP_MANUAL : TC_LOOP_THREAD;
+    if (strstr(harness->variant, "fast") != NULL)
+        config.numerics = TC_NUMERICS_FAST;
+    stop_if(tc_init_config(&config, &bench.context), tc_last_error());
+    form_group(&bench, url, listen_fd);
+    exit_code = harness_run(harness);
+    stop_if(tc_dist_finalize(bench.group), tc_last_error());
+    stop_if(tc_shutdown(bench.context), tc_last_error());
+    return exit_code;
+}
+
+int main(int argc, char **argv)
+{
+    struct harness harness = {.library = "tcdist", .variant = "manual"};
+    char url[64];
+    int exit_code;
+    int listen_fd;
+
+    harness_parse(&harness, argc, argv);
+    listen_fd = open_listener(url, sizeof url);
+    if (harness_fork(&harness, &exit_code))
+        exit_code = run_rank(&harness, url, listen_fd);
+    return exit_code;
+}

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+# run.py - measures tcdist beside Open MPI and Gloo over TCP, interleaved, and writes the results.
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the programs of this folder, runs them in turn several times over and writes
+peers.csv, peers.md and peers.svg.  A library that is not installed is left out."""
+import argparse
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True  # the tree stays as it is
+import report  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+FLAGS = ["-O2", "-D_GNU_SOURCE", "-Wall", "-I" + HERE]
+
+# Memory that the peers free stays mapped: faults would otherwise be most of their large calls.
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
+          "MALLOC_TOP_PAD_": str(256 << 20)}
+
+OPEN_MPI_TCP = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
+                "--mca", "btl_tcp_if_include", "lo"]
+OPEN_MPI_DOUBLING = ["--mca", "coll_tuned_use_dynamic_rules", "1",
+                     "--mca", "coll_tuned_allreduce_algorithm", "3"]
+
+# Gloo's calls that block or poll on the calling thread send before they receive: with more than
+# the sockets hold, both sides wait for ever.
+GLOO_BLOCKING_MAX = 4 << 20
+GLOO_VARIANTS = ["ring", "ring_chunked-sleep", "ring_chunked-busy",
+                 "halving_doubling-sleep", "halving_doubling-block", "halving_doubling-busy"]
+
+
+class Program:
+    """One library in one variant."""
+
+    def __init__(self, library, variant, path, mpi_options=None, bytes_max=64 << 20, pin=False):
+        self.library = library
+        self.variant = variant
+        self.path = path
+        self.mpi_options = mpi_options
+        self.bytes_max = bytes_max
+        self.pin = pin
+
+    def command(self, ranks, args, control):
+        words = [self.path, "--variant", self.variant, "--budget", str(args.budget),
+                 "--max-bytes", str(min(self.bytes_max, args.max_bytes))]
+        if self.mpi_options is None:
+            return words + ["--ranks", str(ranks)] + (["--pin"] if self.pin else [])
+        place = ["--oversubscribe"] if ranks > os.cpu_count() else ["--bind-to", "core"]
+        root = ["--allow-run-as-root"] if os.getuid() == 0 else []
+        return [mpirun(), *root, *place, "-np", str(ranks), *self.mpi_options,
+                *words, "--control", control]
+
+
+def mpirun():
+    return shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+
+
+def compile_peer(command):
+    """True when it compiled; what the compiler says is the reader's to see."""
+    if shutil.which(command[0]) is None:
+        return False
+    return subprocess.run(command, check=False).returncode == 0
+
+
+def build_peers(build):
+    """The programs of the peers that are installed here."""
+    harness = os.path.join(build, "harness.o")
+    mpi = os.path.join(build, "bench_mpi")
+    gloo = os.path.join(build, "bench_gloo")
+    mpicc = "mpicc.openmpi" if shutil.which("mpicc.openmpi") else "mpicc"
+    programs = []
+
+    subprocess.run(["cc", "-std=c11", *FLAGS, "-c", os.path.join(HERE, "harness.c"),
+                    "-o", harness], check=True)
+    if compile_peer([mpicc, "-std=c11", *FLAGS, os.path.join(HERE, "open_mpi/bench_mpi.c"),
+                     harness, "-o", mpi]):
+        programs.append(Program("open_mpi", "default", mpi, OPEN_MPI_TCP))
+        programs.append(Program("open_mpi", "recursive_doubling", mpi,
+                                OPEN_MPI_TCP + OPEN_MPI_DOUBLING))
+    if os.path.exists("/usr/include/gloo/config.h") and compile_peer(
+            ["g++", "-std=c++17", *FLAGS, os.path.join(HERE, "gloo/bench_gloo.cc"), harness,
+             "-lgloo", "-lpthread", "-o", gloo]):
+        for variant in GLOO_VARIANTS:
+            blocking = variant.endswith(("-busy", "-block"))
+            programs.append(Program("gloo", variant, gloo,
+                                    bytes_max=GLOO_BLOCKING_MAX if blocking else 64 << 20))
+    return programs
+
+
+def busy_seconds():
+    """Processor time of the whole machine since it started."""
+    with open("/proc/stat", encoding="ascii") as file:
+        fields = [int(word) for word in file.readline().split()[1:]]
+    return (sum(fields[0:3]) + sum(fields[5:7])) / os.sysconf("SC_CLK_TCK")
+
+
+def own_seconds():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def end(process):
+    """Ends the process group of one run, and nothing else."""
+    for sig in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, sig)
+            process.wait(timeout=3)
+            return
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            pass
+
+
+def run_once(program, ranks, args):
+    """The CSV lines of one run, and how many processors were busy with something else."""
+    fd, control = tempfile.mkstemp(prefix="tcdist-peers.", dir="/dev/shm")
+    os.close(fd)
+    begin, busy, own = time.monotonic(), busy_seconds(), own_seconds()
+    process = subprocess.Popen(program.command(ranks, args, control), env={**os.environ, **MALLOC},
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=args.timeout)
+    except subprocess.TimeoutExpired:
+        end(process)
+        out, err = process.communicate()
+        err = "timeout\n" + err
+    except BaseException:
+        end(process)
+        raise
+    finally:
+        os.unlink(control)
+    wall = time.monotonic() - begin
+    foreign = max(0.0, busy_seconds() - busy - (own_seconds() - own)) / wall
+    lines = [line for line in out.splitlines() if line.count(",") == 7]
+    if process.returncode != 0:
+        print("  %s %s: exit code %s\n%s" % (program.library, program.variant, process.returncode,
+                                             err[-500:]), file=sys.stderr)
+    return lines, foreign
+
+
+def measure(programs, args, csv):
+    for repetition in range(args.repetitions):
+        for ranks in args.ranks:
+            # Each repetition begins with another program: nobody is always first.
+            turn = repetition % len(programs)
+            for program in programs[turn:] + programs[:turn]:
+                if ranks > os.cpu_count() and program.variant.endswith("-busy"):
+                    continue  # it polls without ever giving the processor away
+                lines, foreign = run_once(program, ranks, args)
+                print("repetition %d: %d ranks: %-9s %-23s %3d lines, %.2f processors busy with "
+                      "other things" % (repetition, ranks, program.library, program.variant,
+                                        len(lines), foreign), flush=True)
+                for line in lines:
+                    csv.write("%d,%.2f,%s\n" % (repetition, foreign, line))
+                csv.flush()
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"),
+                        help="where tcdist is built (build/release)")
+    parser.add_argument("--out", help="folder for the results (BUILD/peers)")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--repetitions", type=int, default=7)
+    parser.add_argument("--budget", type=float, default=0.1, help="seconds for one line (0.1)")
+    parser.add_argument("--max-bytes", type=int, default=64 << 20)
+    parser.add_argument("--timeout", type=float, default=90, help="seconds for one run (90)")
+    parser.add_argument("--tcdist", nargs="+", default=["manual"],
+                        help="variants of tcdist: manual, thread, manual-fast, thread-fast")
+    parser.add_argument("--only", help="only libraries with this in their name")
+    return parser.parse_args()
+
+
+def main():
+    args = parse()
+    out = args.out or os.path.join(args.build, "peers")
+    own = os.path.join(args.build, "bench", "peers")
+    csv_path = os.path.join(out, "peers.csv")
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    os.makedirs(out, exist_ok=True)
+    programs = build_peers(out)
+    if os.path.exists(own):
+        programs = [Program("tcdist", name, own, pin=not name.startswith("thread"))
+                    for name in args.tcdist] + programs
+    programs = [p for p in programs if args.only is None or args.only in p.library]
+    if not programs:
+        sys.exit("run.py: nothing to measure: build tcdist, install libopenmpi-dev or libgloo-dev")
+    with open(csv_path, "w", encoding="ascii") as csv:
+        csv.write(report.HEADER + "\n")
+        measure(programs, args, csv)
+    report.write(csv_path, os.path.join(out, "peers.md"), os.path.join(out, "peers.svg"))
+    with open(os.path.join(out, "peers.md"), encoding="utf-8") as file:
+        print("\n" + file.read())
+    print("results in %s: peers.csv, peers.md, peers.svg" % out)
+
+
+if __name__ == "__main__":
+    main()
