@@ -1,0 +1,93 @@
+/* plan_text.c - a plan as text: for failures and for drawings. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan_text.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "core/base.h"
+
+struct text {
+    char *at;
+    size_t room;
+};
+
+static void say(struct text *text, const char *format, ...)
+{
+    va_list args;
+    int len;
+
+    va_start(args, format);
+    len = vsnprintf(text->at, text->room, format, args);
+    va_end(args);
+
+    size_t used = len < 0 ? 0 : tci_min((size_t)len, text->room - 1);
+
+    text->at += used;
+    text->room -= used;
+}
+
+static void say_slice(struct text *text, struct tci_slice slice)
+{
+    static const char *const names[] = {"src", "dst", "tmp"};
+
+    say(text, "%s %u", slice.buf < TCI_LEN(names) ? names[slice.buf] : "?", slice.block);
+}
+
+static void say_what(struct text *text, const struct tci_step *step)
+{
+    switch (step->kind) {
+    case TCI_STEP_SEND:
+        say(text, "SEND ");
+        say_slice(text, step->src);
+        say(text, " to %u, step %u", step->peer, step->match);
+        return;
+    case TCI_STEP_RECV:
+        say(text, "RECV ");
+        say_slice(text, step->dst);
+        say(text, " from %u", step->peer);
+        return;
+    case TCI_STEP_RECV_REDUCE:
+        say(text, "RECV_REDUCE ");
+        say_slice(text, step->dst);
+        say(text, " = ");
+        say_slice(text, step->src);
+        say(text, " op from %u%s", step->peer, step->last ? ", last" : "");
+        return;
+    default:
+        say(text, step->kind == TCI_STEP_FOLD ? "FOLD " : "COPY ");
+        say_slice(text, step->dst);
+        say(text, " = ");
+        say_slice(text, step->src);
+        say(text, step->kind == TCI_STEP_FOLD ? " and all slots" : "");
+    }
+}
+
+void plan_text_step(const struct tci_step *step, char *text, size_t text_max)
+{
+    struct text to = {text, text_max};
+
+    say_what(&to, step);
+    for (int k = 0; k < 2; k++)
+        if (step->wait[k] != 0)
+            say(&to, "; after -%u", step->wait[k]);
+    if (step->fence)
+        say(&to, "; after all");
+}
+
+void plan_text_print(FILE *out, const struct tci_plan *plan, const struct tci_shape *shape)
+{
+    uint32_t steps = plan->steps(shape);
+    char text[160];
+
+    fprintf(out, "%s %s: rank %u of %u, root %u, radix %u%s\n", tci_coll_name(plan->coll),
+            plan->name, shape->rank, shape->size, shape->root, shape->radix,
+            shape->in_place ? ", in place" : "");
+    for (uint32_t i = 0; i < steps; i++) {
+        struct tci_step step;
+
+        plan->step(shape, i, &step);
+        plan_text_step(&step, text, sizeof text);
+        fprintf(out, "  %3u  %s\n", i, text);
+    }
+}
