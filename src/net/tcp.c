@@ -106,10 +106,10 @@ static bool expects_more(struct tci_source *source)
 /* ---- Verbs ---- */
 
 struct aborting {
-    struct tci_tcp       *tcp;
+    struct tci_tcp *tcp;
     const struct tci_key *key; /* NULL: every transfer with oneself */
-    int                   peer;
-    tc_status_t           status;
+    int peer;
+    tc_status_t status;
 };
 
 static bool is_meant(const struct aborting *aborting, uint32_t peer, const struct tci_key *key)
@@ -180,8 +180,8 @@ static void tcp_caps(const struct tci_transport *self, struct tci_caps *caps_out
 {
     const struct tci_tcp *tcp = (const struct tci_tcp *)self;
 
-    *caps_out = (struct tci_caps){
-        .eager_max = tcp->eager_max, .latency_us = 6.0, .gbytes_per_s = 5.0};
+    *caps_out =
+        (struct tci_caps){.eager_max = tcp->eager_max, .latency_us = 6.0, .gbytes_per_s = 5.0};
 }
 
 static void tcp_stats(const struct tci_transport *self, struct tci_transport_stats *stats_out)
@@ -205,8 +205,7 @@ void tci_tcp_check_left(struct tci_tcp *tcp)
     for (uint32_t i = 0; i < tcp->size; i++)
         if (!has_ended(tcp->links[i]))
             return;
-    (void)tcp->exec->ops->timer_set(tcp->exec, &tcp->left_timer,
-                                    tcp->exec->ops->now_ns(tcp->exec));
+    (void)tcp->exec->ops->timer_set(tcp->exec, &tcp->left_timer, tcp->exec->ops->now_ns(tcp->exec));
 }
 
 static void on_left_timer(struct tci_timer *timer)
@@ -303,8 +302,8 @@ static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
     tcp->rank = (uint32_t)result->rank;
     tcp->size = (uint32_t)result->size;
     tcp->listener = -1;
-    tcp->source = (struct tci_source){
-        .poll = poll_links, .arm = arm_links, .expects = expects_more};
+    tcp->source =
+        (struct tci_source){.poll = poll_links, .arm = arm_links, .expects = expects_more};
     tcp->probe.fn = tci_tcp_on_probe_timer;
     tcp->left_timer.fn = on_left_timer;
     tcp->eager_max = (size_t)result->agreed.eager_bytes;

@@ -22,13 +22,13 @@ enum { GREETING = TCI_HEAD_BYTES + TCI_HELLO_BYTES };
 enum { BACKOFF_MIN_MS = 5, BACKOFF_MAX_MS = 500, ACCEPTS_MAX = 16, ACCEPT_PAUSE_MS = 100 };
 
 struct tci_half {
-    struct tci_list  link; /* in tcp->halves */
-    struct tci_tcp  *tcp;  /* borrowed */
+    struct tci_list link; /* in tcp->halves */
+    struct tci_tcp *tcp;  /* borrowed */
     struct tci_watch watch;
     struct tci_timer timer;
-    int              fd; /* owned */
-    unsigned         have;
-    uint8_t          greeting[GREETING];
+    int fd; /* owned */
+    unsigned have;
+    uint8_t greeting[GREETING];
 };
 
 static uint64_t now_plus_ms(struct tci_tcp *tcp, uint64_t ms)
@@ -303,8 +303,7 @@ static void half_new(struct tci_tcp *tcp, int fd)
     tci_list_add(&tcp->halves, &half->link);
     tcp->half_count++;
     if (tci_watch_add(tcp->loop, &half->watch, fd, TC_READABLE) != 0 ||
-        tcp->exec->ops->timer_set(tcp->exec, &half->timer,
-                                  now_plus_ms(tcp, TCI_TCP_GREET_MS)) != 0)
+        tcp->exec->ops->timer_set(tcp->exec, &half->timer, now_plus_ms(tcp, TCI_TCP_GREET_MS)) != 0)
         half_free(half, false);
 }
 

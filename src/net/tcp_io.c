@@ -18,7 +18,7 @@ enum { DIRECT_MIN = 4096 };
 /* One system call: where its bytes go. */
 struct reading {
     struct iovec iov[2];
-    int          count;
+    int count;
 };
 
 /* The input comes last.  While a large message is expected no more than a header is read ahead,

@@ -72,7 +72,7 @@ int tci_link_up(struct tci_link *link, int fd)
 /* Everything that needs the peer ends here. */
 struct ending {
     struct tci_link *link;
-    tc_status_t      status;
+    tc_status_t status;
 };
 
 static void end_xfer(void *arg, struct tci_xfer *xfer)

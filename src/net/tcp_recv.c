@@ -118,10 +118,8 @@ void tci_link_ack(struct tci_link *link)
 
 static void grant(struct tci_link *link, struct tci_xfer *xfer)
 {
-    struct tci_frame frame = {.kind = TCI_FRAME_CREDIT,
-                              .key = xfer->key,
-                              .call = *xfer->call,
-                              .total = xfer->len};
+    struct tci_frame frame = {
+        .kind = TCI_FRAME_CREDIT, .key = xfer->key, .call = *xfer->call, .total = xfer->len};
 
     xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_GRANTED;
     link->large++;
@@ -322,8 +320,8 @@ static const char *on_data(struct tci_link *link)
         return "a small message in pieces";
     if (frame->offset == 0)
         return on_first_piece(link, is_eager);
-    xfer = tci_match_recv(&link->tcp->match, link->peer, &frame->key, TCI_XFER_BEGUN,
-                          TCI_XFER_BEGUN);
+    xfer =
+        tci_match_recv(&link->tcp->match, link->peer, &frame->key, TCI_XFER_BEGUN, TCI_XFER_BEGUN);
     if (xfer == NULL || xfer->len != frame->total || xfer->key.use != frame->key.use ||
         xfer->room[TCI_ROOM_DONE] != frame->offset) {
         discard(link);
@@ -340,8 +338,8 @@ static const char *on_want(struct tci_link *link)
 {
     struct tci_tcp *tcp = link->tcp;
     const struct tci_frame *frame = &link->rx.frame;
-    struct tci_xfer *xfer = tci_match_recv(&tcp->match, link->peer, &frame->key,
-                                           TCI_XFER_BEGUN | TCI_XFER_GRANTED, 0);
+    struct tci_xfer *xfer =
+        tci_match_recv(&tcp->match, link->peer, &frame->key, TCI_XFER_BEGUN | TCI_XFER_GRANTED, 0);
 
     if (xfer != NULL && is_same_message(xfer, &frame->call, frame->total)) {
         grant(link, xfer);

@@ -24,8 +24,8 @@ static uint64_t eager_cost(const struct tci_xfer *xfer)
 
 bool tci_link_has_output(const struct tci_link *link)
 {
-    return link->tx.is_busy || link->out.done < link->out.len ||
-           !tci_list_is_empty(&link->flows) || link->send_errno != 0;
+    return link->tx.is_busy || link->out.done < link->out.len || !tci_list_is_empty(&link->flows) ||
+           link->send_errno != 0;
 }
 
 void tci_link_end_send(struct tci_link *link, struct tci_xfer *xfer, tc_status_t status)
@@ -166,8 +166,8 @@ static void end_frame(struct tci_link *link)
     if (is_eager(link->tcp, xfer))
         xfer->room[TCI_ROOM_DONE] = xfer->len;
     else
-        xfer->room[TCI_ROOM_DONE] += tci_min(xfer->len - (size_t)xfer->room[TCI_ROOM_DONE],
-                                             TCI_TCP_SEGMENT);
+        xfer->room[TCI_ROOM_DONE] +=
+            tci_min(xfer->len - (size_t)xfer->room[TCI_ROOM_DONE], TCI_TCP_SEGMENT);
     if (xfer->room[TCI_ROOM_DONE] == xfer->len) {
         link->tcp->stats.messages_sent++;
         if (flow != NULL)
@@ -315,10 +315,8 @@ static void send_to_wait(struct tci_link *link, struct tci_xfer *xfer)
     tci_match_add(&tcp->match, xfer);
     tci_tcp_probe_start(tcp);
     if (is_eager(tcp, xfer)) {
-        struct tci_frame frame = {.kind = TCI_FRAME_WANT,
-                                  .key = xfer->key,
-                                  .call = *xfer->call,
-                                  .total = xfer->len};
+        struct tci_frame frame = {
+            .kind = TCI_FRAME_WANT, .key = xfer->key, .call = *xfer->call, .total = xfer->len};
 
         tci_link_control(link, &frame, NULL);
     }
@@ -330,9 +328,10 @@ static bool use_early_credit(struct tci_link *link, struct tci_xfer *xfer)
     struct tci_tcp *tcp = link->tcp;
     struct tci_early *credit;
 
-    while ((credit = tci_match_early(&tcp->match, xfer->peer, &xfer->key, TCI_EARLY_CREDIT)) != NULL) {
-        bool is_same = tci_key_is_same_call(&credit->call, xfer->call) &&
-                       credit->total == xfer->len;
+    while ((credit = tci_match_early(&tcp->match, xfer->peer, &xfer->key, TCI_EARLY_CREDIT)) !=
+           NULL) {
+        bool is_same =
+            tci_key_is_same_call(&credit->call, xfer->call) && credit->total == xfer->len;
         bool is_dead = (!is_same || credit->key.use != xfer->key.use) &&
                        !tci_tcp_admit(tcp, xfer->peer, &credit->key, &credit->call);
 
@@ -540,7 +539,6 @@ void tci_tcp_on_probe_timer(struct tci_timer *timer)
     if (tcp->match.sends_count == 0)
         return;
     tci_match_each_xfer(&tcp->match, probe_one, tcp);
-    (void)tcp->exec->ops->timer_set(tcp->exec, timer,
-                                    tcp->exec->ops->now_ns(tcp->exec) +
-                                        tcp->probe_ms * TCI_NS_PER_MS);
+    (void)tcp->exec->ops->timer_set(
+        tcp->exec, timer, tcp->exec->ops->now_ns(tcp->exec) + tcp->probe_ms * TCI_NS_PER_MS);
 }

@@ -1,0 +1,70 @@
+/* transport_suite.h - what every transport must do, tested through the port alone. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TEST_TRANSPORT_SUITE_H
+#define TEST_TRANSPORT_SUITE_H
+
+#include "core/context.h"
+#include "core/transport.h"
+#include "loop/loop.h"
+
+enum { NET_SIZE_MAX = 8 };
+
+/* One rank: what its sink heard. */
+struct net_node {
+    struct tci_transport_sink sink; /* first */
+    struct tci_cq             cq;
+    struct tci_transport     *transport; /* owned; NULL once closed */
+    bool                      refuses;   /* answer of admit */
+    unsigned                  admits, notices, losses, lefts, completions;
+    struct tci_notice         notice; /* the last one */
+    struct tci_error          error;
+    uint32_t                  lost_peer;
+};
+
+/* All ranks in one process, on one loop that the test turns itself. */
+struct net {
+    struct tci_loop *loop;
+    tc_context       context;
+    uint32_t         size;
+    struct net_node  nodes[NET_SIZE_MAX];
+};
+
+/* A transport under test: fills transport of each node, on the loop; eager_bytes is agreed. */
+typedef void (*net_open_fn)(struct net *net, size_t eager_bytes);
+struct net_subject {
+    const char *name;
+    net_open_fn open;
+};
+extern const struct net_subject *net_subject; /* set before the suite runs */
+
+void net_open(struct net *net, uint32_t size, size_t eager_bytes);
+void net_close(struct net *net);
+/* Turn the loop once; or until *value is at least `least`, which fails after some seconds. */
+void net_turn(struct net *net);
+void net_turn_until(struct net *net, const unsigned *value, unsigned least);
+void net_wait(struct net *net, const struct tci_xfer *xfer);
+struct tci_transport_stats net_stats(const struct net *net, uint32_t rank);
+
+/* A transfer with memory of its own. */
+struct net_message {
+    struct tci_xfer xfer;
+    struct tci_call call;
+    uint8_t        *bytes; /* owned */
+};
+void net_send(struct net *net, struct net_message *message, uint32_t from, uint32_t to,
+              uint64_t tag, size_t len);
+void net_recv(struct net *net, struct net_message *message, uint32_t to, uint32_t from,
+              uint64_t tag, size_t len);
+/* The same without posting. */
+void net_prepare(struct net_message *message, bool is_send, uint32_t peer, uint64_t tag, size_t len);
+void net_post(struct net *net, struct net_message *message, uint32_t rank);
+/* Whether it holds what net_send() sends under this tag. */
+bool net_is_intact(const struct net_message *message);
+void net_free(struct net_message *message);
+
+/* The tests, for cmocka_run_group_tests. */
+struct CMUnitTest;
+extern const struct CMUnitTest transport_suite[];
+extern const size_t transport_suite_count;
+
+#endif
