@@ -595,12 +595,16 @@ static bool forms_with_failure_at(uint64_t n)
 
     tci_alloc_fail_at(n, 0);
     for (int rank = 0; rank < 3 && has_started; rank++)
-        has_started = start_at(rank, rank, 3, rank == 0 ? fd : -1, 2000);
-    if (has_started)
-        run(0, 2);
+        has_started = start_at(rank, rank, 3, rank == 0 ? fd : -1, 30000);
+    while (has_started && has_formed && !is_at(0, 2)) {
+        assert_int_equal(tci_loop_turn(loop, TURN_MS), TC_OK);
+        for (int rank = 0; rank < 3; rank++)
+            has_formed = has_formed && places[rank].status == TC_OK;
+    }
     tci_alloc_fail_at(0, 0);
-    for (int rank = 0; rank < 3 && has_started; rank++)
-        has_formed = has_formed && places[rank].status == TC_OK;
+    for (int rank = 0; rank < 3; rank++)
+        if (places[rank].status != TC_OK)
+            assert_true(places[rank].error.text[0] != '\0');
     return has_started && has_formed;
 }
 

@@ -1,0 +1,84 @@
+/* boot_root.h - inside of rank 0's side of the rendezvous: what its files share. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_BOOT_ROOT_H
+#define TCI_BOOT_ROOT_H
+
+#include "core/base.h"
+#include "core/list.h"
+#include "net/boot_conn.h"
+#include "net/boot_role.h"
+#include "net/resolve.h"
+
+/* Before a name that has no address, or a process that has no descriptor left, is asked again. */
+#define TCI_ROOT_PAUSE_NS (100 * TCI_NS_PER_MS)
+
+/*   NAMING --address--> COLLECTING --all joined--> TELLING --all ready--> GOING --all sent--> ENDED
+ *
+ * and of each connection:
+ *
+ *   NEW --JOIN--> JOINED --TABLE sent--> TOLD --READY--> READY --GO sent--> GONE
+ *    +-- anything else, or nothing: dropped and counted
+ *
+ * (From JOINED on the loss of a connection ends it all, as the deadline does.)
+ */
+enum tci_root_state {
+    TCI_ROOT_NAMING,
+    TCI_ROOT_COLLECTING,
+    TCI_ROOT_TELLING,
+    TCI_ROOT_GOING,
+    TCI_ROOT_ENDED
+};
+enum tci_guest_state {
+    TCI_GUEST_NEW,
+    TCI_GUEST_JOINED,
+    TCI_GUEST_TOLD,
+    TCI_GUEST_READY,
+    TCI_GUEST_GONE
+};
+
+struct tci_guest {
+    struct tci_boot_conn conn;
+    struct tci_list link; /* in root->strangers, while NEW */
+    struct tci_root *root;
+    enum tci_guest_state state;
+    int rank; /* once it has joined */
+    uint64_t since_ns;
+};
+
+struct tci_root {
+    struct tci_boot boot;
+    enum tci_root_state state;
+    struct tci_resolve *resolve;
+    struct tci_watch listener;
+    struct tci_addr bound;
+    uint64_t resume_ns; /* go on accepting, or ask for the name again; 0: not paused */
+    char why[128];      /* the name has no address */
+
+    struct tci_list strangers; /* of struct tci_guest, the oldest first */
+    unsigned strangers_count, dropped;
+    struct tci_guest **guests; /* owned; by rank */
+    int joined, ready;
+
+    uint8_t *table; /* owned: head and body */
+    uint8_t welcome[TCI_BOOT_HEAD], go[TCI_BOOT_HEAD];
+};
+
+/* boot_root.c */
+void tci_root_set_state(struct tci_root *root, enum tci_root_state state);
+/* boot.error says why; everyone is told the same. */
+void tci_root_fail(struct tci_root *root);
+void tci_root_fail_without(struct tci_root *root, int cause, const char *doing);
+
+/* boot_door.c: who comes, and has not said who it is. */
+void tci_door_on_ready(struct tci_watch *listener, uint32_t ready);
+void tci_door_drop(struct tci_guest *guest);
+void tci_door_turn_away(struct tci_guest *guest, const char *why); /* counted */
+void tci_door_clear(struct tci_root *root);
+void tci_door_expire(struct tci_root *root, uint64_t now_ns); /* those who say nothing */
+/* Set the timer to what comes first: the deadline, the end of a silence or of a pause. */
+void tci_door_wake(struct tci_root *root);
+
+/* boot_guest.c: what they say. */
+void tci_guest_on_ready(struct tci_watch *watch, uint32_t ready);
+
+#endif
