@@ -69,6 +69,7 @@ struct tci_loop {
     bool               is_now_stale;
     bool               is_in_user, is_in_wait, is_stopping;
     unsigned           events;  /* watches that were called, ever */
+    unsigned           events_seen; /* … before the last pass ended */
     unsigned           passes;  /* since the reactor was asked last */
     uint64_t           asked_ns;    /* when it was */
     uint64_t           progress_ns; /* when something was last done */

@@ -138,8 +138,9 @@ unsigned tci_loop_pass(struct tci_loop *loop)
     done += run_tasks(take_queue(&loop->posted)); /* the engine, above all */
     done += run_user(loop);
     done += run_timers(loop);
-    if (done != 0 && loop->calls != NULL)
+    if (loop->calls != NULL && (done != 0 || loop->events != loop->events_seen))
         tci_loop_call_check(loop);
+    loop->events_seen = loop->events;
     return done;
 }
 

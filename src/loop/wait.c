@@ -4,8 +4,8 @@
 /* With MANUAL and HOST a waiter becomes the loop's owner and turns it.  One who comes while
  * another thread turns it sleeps on loop->news, which is told after each turn that did something
  * (its future may have settled) and when the owner leaves (it may turn the loop itself).  Nobody
- * touches the mutex while nobody else waits: the owner looks at loop->waiting, behind a fence that
- * pairs with the one of the waiter between counting itself and looking. */
+ * touches the mutex while nobody else waits: the owner looks at loop->waiting, where the waiter
+ * counts itself before it looks whether it has to sleep. */
 #include <pthread.h>
 #include <time.h>
 
@@ -30,9 +30,9 @@ bool tci_loop_try_enter(struct tci_loop *loop)
 {
     uintptr_t nobody = 0;
 
-    /* seq_cst: pairs with the store in tci_loop_leave: all that the last owner did is visible, and
-     * a waiter that fails here is counted by the owner that leaves */
-    if (!atomic_compare_exchange_strong(&loop->owner, &nobody, tci_loop_me()))
+    /* acquire: pairs with the release in tci_loop_leave, all that the last owner did is visible */
+    if (!atomic_compare_exchange_strong_explicit(&loop->owner, &nobody, tci_loop_me(),
+                                                 memory_order_acquire, memory_order_relaxed))
         return false;
     tci_wake_rise(loop);
     loop->is_now_stale = true;
@@ -63,14 +63,16 @@ void tci_loop_leave(struct tci_loop *loop)
     /* relaxed: who asks for it later parks the loop then */
     if (atomic_load_explicit(&loop->wants_park, memory_order_relaxed))
         park(loop);
-    atomic_store(&loop->owner, 0); /* seq_cst: see tci_loop_try_enter */
+    /* release: pairs with the acquire in tci_loop_try_enter */
+    atomic_store_explicit(&loop->owner, 0, memory_order_release);
     tci_loop_tell(loop);
 }
 
 void tci_loop_tell(struct tci_loop *loop)
 {
-    atomic_thread_fence(memory_order_seq_cst); /* pairs with the fence in enter */
-    if (atomic_load_explicit(&loop->waiting, memory_order_relaxed) == 0)
+    /* acq_rel, and a write: pairs with the one in enter.  Either that one comes first, and the
+     * waiter is told, or it sees ours, and with it all that happened here before. */
+    if (atomic_fetch_add_explicit(&loop->waiting, 0, memory_order_acq_rel) == 0)
         return;
     pthread_mutex_lock(&loop->lock);
     pthread_cond_broadcast(&loop->news);
@@ -113,15 +115,16 @@ static bool enter(struct tci_loop *loop, const struct tci_waiter *waiter)
     if (is_in)
         return true;
     pthread_mutex_lock(&loop->lock);
-    atomic_fetch_add(&loop->waiting, 1);
-    atomic_thread_fence(memory_order_seq_cst); /* pairs with the fence in tci_loop_tell */
+    /* acq_rel: pairs with the one in tci_loop_tell */
+    atomic_fetch_add_explicit(&loop->waiting, 1, memory_order_acq_rel);
     while (has_time && (waiter->is_done == NULL || !waiter->is_done(waiter->arg))) {
         is_in = is_mine && tci_loop_try_enter(loop);
         if (is_in)
             break;
         has_time = await_news(loop, waiter->deadline_ns);
     }
-    atomic_fetch_sub(&loop->waiting, 1);
+    /* relaxed: at worst we are told in vain */
+    atomic_fetch_sub_explicit(&loop->waiting, 1, memory_order_relaxed);
     pthread_mutex_unlock(&loop->lock);
     return is_in;
 }
