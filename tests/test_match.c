@@ -1,0 +1,129 @@
+/* test_match.c - transfers and early messages are found by key, in order. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "core/match.h"
+
+static struct tci_match match;
+
+static struct tci_xfer xfer_of(bool is_send, uint32_t peer, uint64_t tag, uint32_t step)
+{
+    return (struct tci_xfer){.is_send = is_send, .peer = peer, .key = {.tag = tag, .step = step}};
+}
+
+static void equal_keys_are_found_in_order(void **state)
+{
+    struct tci_xfer a = xfer_of(false, 1, 7, 3), b = a, send = xfer_of(true, 1, 7, 3);
+
+    (void)state;
+    tci_match_init(&match);
+    tci_match_add(&match, &a);
+    tci_match_add(&match, &b);
+    tci_match_add(&match, &send);
+
+    assert_ptr_equal(tci_match_recv(&match, 1, &a.key, 0, 0), &a);
+    assert_ptr_equal(tci_match_send(&match, 1, &a.key), &send);
+    a.room[TCI_ROOM_FLAGS] = TCI_XFER_BEGUN;
+    assert_ptr_equal(tci_match_recv(&match, 1, &a.key, TCI_XFER_BEGUN, 0), &b);
+    assert_ptr_equal(tci_match_recv(&match, 1, &a.key, TCI_XFER_BEGUN, TCI_XFER_BEGUN), &a);
+    tci_match_del(&match, &a);
+    assert_ptr_equal(tci_match_recv(&match, 1, &b.key, 0, 0), &b);
+    tci_match_del(&match, &b);
+    assert_null(tci_match_recv(&match, 1, &b.key, 0, 0));
+    tci_match_del(&match, &send);
+    assert_null(tci_match_send(&match, 1, &a.key));
+}
+
+static void every_part_of_a_key_counts_but_its_use(void **state)
+{
+    struct tci_xfer a = xfer_of(false, 1, 7, 3);
+    struct tci_key key = a.key;
+
+    (void)state;
+    tci_match_init(&match);
+    tci_match_add(&match, &a);
+    key.use = 9;
+    assert_ptr_equal(tci_match_recv(&match, 1, &key, 0, 0), &a);
+    assert_null(tci_match_recv(&match, 2, &key, 0, 0));
+    key.tag = 8;
+    assert_null(tci_match_recv(&match, 1, &key, 0, 0));
+    key = a.key;
+    key.group = 1;
+    assert_null(tci_match_recv(&match, 1, &key, 0, 0));
+    key = a.key;
+    key.space = 1;
+    assert_null(tci_match_recv(&match, 1, &key, 0, 0));
+    key = a.key;
+    key.lane = 1;
+    assert_null(tci_match_recv(&match, 1, &key, 0, 0));
+    key = a.key;
+    key.step = 1;
+    assert_null(tci_match_recv(&match, 1, &key, 0, 0));
+}
+
+static void kinds_of_early_things_are_apart(void **state)
+{
+    static struct tci_early data, want, credit;
+    struct tci_key key = {.tag = 5};
+
+    (void)state;
+    tci_match_init(&match);
+    data = (struct tci_early){.key = key, .kind = TCI_EARLY_DATA};
+    want = (struct tci_early){.key = key, .kind = TCI_EARLY_WANT};
+    credit = (struct tci_early){.key = key, .kind = TCI_EARLY_CREDIT};
+    tci_match_add_early(&match, &want);
+    tci_match_add_early(&match, &data);
+    tci_match_add_early(&match, &credit);
+
+    assert_ptr_equal(tci_match_early(&match, 0, &key, TCI_EARLY_DATA), &data);
+    assert_ptr_equal(tci_match_early(&match, 0, &key, TCI_EARLY_WANT), &want);
+    assert_ptr_equal(tci_match_early(&match, 0, &key, TCI_EARLY_CREDIT), &credit);
+    assert_null(tci_match_early(&match, 1, &key, TCI_EARLY_DATA));
+    tci_match_del_early(&match, &data);
+    tci_match_del_early(&match, &want);
+    tci_match_del_early(&match, &credit);
+    assert_int_equal(match.early_count + match.credits_count, 0);
+}
+
+static void count_and_del(void *arg, struct tci_xfer *xfer)
+{
+    ++*(unsigned *)arg;
+    tci_match_del(&match, xfer);
+}
+
+static void a_walk_may_empty_the_tables(void **state)
+{
+    static struct tci_xfer xfers[5000];
+    unsigned count = 0;
+
+    (void)state;
+    tci_match_init(&match);
+    for (unsigned i = 0; i < 5000; i++) {
+        xfers[i] = xfer_of(i % 2 == 0, i % 3, i % 700, i % 11);
+        tci_match_add(&match, &xfers[i]);
+    }
+    tci_match_each_xfer(&match, count_and_del, &count);
+    assert_int_equal(count, 5000);
+    assert_int_equal(match.sends_count, 0);
+    tci_match_each_xfer(&match, count_and_del, &count);
+    assert_int_equal(count, 5000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_keys_are_found_in_order),
+        cmocka_unit_test(every_part_of_a_key_counts_but_its_use),
+        cmocka_unit_test(kinds_of_early_things_are_apart),
+        cmocka_unit_test(a_walk_may_empty_the_tables),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
