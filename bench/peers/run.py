@@ -36,6 +36,10 @@ GLOO_VARIANTS = ["ring", "ring_chunked-sleep", "ring_chunked-busy",
                  "halving_doubling-sleep", "halving_doubling-block", "halving_doubling-busy"]
 
 
+# Processors that other programs may keep busy; what the clock ticks miss of our own is below it.
+QUIET = 0.15
+
+
 class Program:
     """One library in one variant."""
 
@@ -147,6 +151,29 @@ def run_once(program, ranks, args):
     return lines, foreign
 
 
+def wait_for_quiet(seconds):
+    """Waits until the machine has nothing else to do, at most so long."""
+    end_at = time.monotonic() + seconds
+    while time.monotonic() < end_at:
+        busy = busy_seconds()
+        time.sleep(0.3)
+        if busy_seconds() - busy <= QUIET * 0.3:
+            return
+
+
+def run_quietly(program, ranks, args):
+    """The least disturbed of a few runs."""
+    best = None
+    for _ in range(args.attempts):
+        wait_for_quiet(args.patience)
+        lines, foreign = run_once(program, ranks, args)
+        if lines and (best is None or foreign < best[1]):
+            best = lines, foreign
+        if not lines or foreign <= QUIET:
+            break
+    return best or ([], 0.0)
+
+
 def measure(programs, args, csv):
     for repetition in range(args.repetitions):
         for ranks in args.ranks:
@@ -155,7 +182,7 @@ def measure(programs, args, csv):
             for program in programs[turn:] + programs[:turn]:
                 if ranks > os.cpu_count() and program.variant.endswith("-busy"):
                     continue  # it polls without ever giving the processor away
-                lines, foreign = run_once(program, ranks, args)
+                lines, foreign = run_quietly(program, ranks, args)
                 print("repetition %d: %d ranks: %-9s %-23s %3d lines, %.2f processors busy with "
                       "other things" % (repetition, ranks, program.library, program.variant,
                                         len(lines), foreign), flush=True)
@@ -172,6 +199,11 @@ def parse():
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--budget", type=float, default=0.1, help="seconds for one line (0.1)")
+    parser.add_argument("--attempts", type=int, default=3,
+                        help="runs of which the least disturbed one counts, unless the first is "
+                        "not disturbed (3)")
+    parser.add_argument("--patience", type=float, default=10,
+                        help="seconds to wait for a quiet machine before a run (10)")
     parser.add_argument("--max-bytes", type=int, default=64 << 20)
     parser.add_argument("--timeout", type=float, default=90, help="seconds for one run (90)")
     parser.add_argument("--tcdist", nargs="+", default=["manual"],
