@@ -1,0 +1,109 @@
+/* plan_cases.c - the shapes in which a plan is examined. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan_cases.h"
+
+#include <string.h>
+
+#include "core/base.h"
+
+struct tci_shape plan_case_shape(const struct plan_case *subject, uint32_t rank)
+{
+    return (struct tci_shape){.rank = rank,
+                              .size = subject->size,
+                              .root = subject->root,
+                              .radix = subject->radix,
+                              .in_place = subject->in_place};
+}
+
+uint64_t plan_case_steps(const struct plan_case *subject)
+{
+    uint64_t steps = 0;
+
+    for (uint32_t r = 0; r < subject->size; r++) {
+        struct tci_shape shape = plan_case_shape(subject, r);
+
+        steps += subject->plan->steps(&shape);
+    }
+    return steps;
+}
+
+static bool is_same_step(const struct tci_step *x, const struct tci_step *y)
+{
+    return x->kind == y->kind && x->wait[0] == y->wait[0] && x->wait[1] == y->wait[1] &&
+           x->fence == y->fence && x->last == y->last && x->peer == y->peer &&
+           x->match == y->match && x->src.buf == y->src.buf && x->src.block == y->src.block &&
+           x->dst.buf == y->dst.buf && x->dst.block == y->dst.block;
+}
+
+static bool is_same_rank(const struct tci_plan *plan, const struct tci_shape *x,
+                         const struct tci_shape *y)
+{
+    uint32_t steps = plan->steps(x);
+
+    if (plan->steps(y) != steps)
+        return false;
+    for (uint32_t i = 0; i < steps; i++) {
+        struct tci_step a, b;
+
+        plan->step(x, i, &a);
+        plan->step(y, i, &b);
+        if (!is_same_step(&a, &b))
+            return false;
+    }
+    return true;
+}
+
+/* Does another radix give the same steps as radix 2? */
+static bool is_repeated(const struct plan_case *subject)
+{
+    if (subject->radix == 2)
+        return false;
+    for (uint32_t r = 0; r < subject->size; r++) {
+        struct tci_shape x = plan_case_shape(subject, r), y = x;
+
+        y.radix = 2;
+        if (!is_same_rank(subject->plan, &x, &y))
+            return false;
+    }
+    return true;
+}
+
+static bool has_root(enum tci_coll coll)
+{
+    return coll == TCI_COLL_BROADCAST || coll == TCI_COLL_P2P;
+}
+
+static bool each_root(struct plan_case subject, plan_case_fn each, void *arg)
+{
+    uint32_t roots = has_root(subject.plan->coll) ? subject.size : 1;
+
+    for (uint32_t root = 0; root < roots; root++) {
+        subject.root = root;
+        if (!each(&subject, arg))
+            return false;
+    }
+    return true;
+}
+
+bool plan_cases_each(const struct tci_plan *plan, uint32_t size, plan_case_fn each, void *arg)
+{
+    static const uint32_t radices[] = {2, 3, 4, 8};
+    bool only_in_place = plan->coll == TCI_COLL_BROADCAST;
+    bool never_in_place = plan->layout == TCI_LAYOUT_NONE;
+
+    if (plan->coll == TCI_COLL_P2P && size == 1)
+        return true;
+    for (size_t k = 0; k < TCI_LEN(radices); k++)
+        for (int in_place = only_in_place; in_place <= !never_in_place; in_place++) {
+            struct plan_case subject = {.plan = plan,
+                                        .size = size,
+                                        .radix = radices[k],
+                                        .in_place = in_place,
+                                        .window = PLAN_WINDOW_MIN,
+                                        .along_messages = true};
+
+            if (!is_repeated(&subject) && !each_root(subject, each, arg))
+                return false;
+        }
+    return true;
+}

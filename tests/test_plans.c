@@ -1,0 +1,183 @@
+/* test_plans.c - every plan in the table is proved, for every size, root, radix and window. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 300 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "algo/algo.h"
+#include "core/base.h"
+#include "plan_cases.h"
+#include "plan_check.h"
+#include "plan_text.h"
+#include "support/world.h"
+
+enum { PLANS_MAX = 64 };
+
+static void prove(const struct plan_case *subject)
+{
+    char why[512];
+
+    if (!plan_check(subject, why, sizeof why))
+        fail_msg("window %u: %s", subject->window, why);
+}
+
+/* ---- Small sizes: all of them ----------------------------------------------------------------- */
+
+/* The smallest window proves the larger ones too; up to 17 ranks that is not taken on trust. */
+static bool prove_case(const struct plan_case *subject, void *arg)
+{
+    static const uint32_t windows[] = {PLAN_WINDOW_MIN, 3, 8, TCI_WINDOW};
+    struct plan_case with = *subject;
+    unsigned *cases = arg;
+
+    for (size_t w = 0; w < (subject->size <= 17 ? TCI_LEN(windows) : 1); w++) {
+        with.window = windows[w];
+        prove(&with);
+        ++*cases;
+    }
+    return true;
+}
+
+static void small_sizes_hold(const struct tci_plan *plan)
+{
+    static const uint32_t size_max[] = {17, 64, 96};
+    unsigned cases = 0;
+
+    for (uint32_t size = 1; size <= size_max[test_effort()]; size++)
+        assert_true(plan_cases_each(plan, size, prove_case, &cases));
+    print_message("           %u cases up to %u ranks", cases, size_max[test_effort()]);
+}
+
+/* ---- Large sizes: samples --------------------------------------------------------------------- */
+
+struct sample {
+    uint64_t steps_max; /* of all ranks together: what costs time */
+    uint32_t size_most; /* the largest that was within it */
+};
+
+/* Only what a rank's own waits give counts here, which is the stricter proof.  A barrier is about
+ * what is known along messages, at n * n words a step, so it stops earlier. */
+static bool prove_sample(const struct plan_case *subject, void *arg)
+{
+    struct sample *sample = arg;
+    struct plan_case with = *subject;
+    uint32_t n = subject->size, root = subject->root;
+
+    with.along_messages = subject->plan->layout == TCI_LAYOUT_NONE;
+    if (root != 0 && root != n / 3 && root != n - 1)
+        return true;
+    if (plan_case_steps(subject) > sample->steps_max || (with.along_messages && n > 257))
+        return true;
+    prove(&with);
+    sample->size_most = n;
+    return true;
+}
+
+static void large_sizes_hold(const struct tci_plan *plan)
+{
+    static const uint32_t sizes[] = {100, 127, 128, 129, 257, 513, 1000, 1024, 2187, 4096};
+    static const uint64_t steps_max[] = {40000, 300000, 2500000};
+    struct sample sample = {steps_max[test_effort()], 0};
+
+    for (size_t k = 0; k < TCI_LEN(sizes); k++)
+        assert_true(plan_cases_each(plan, sizes[k], prove_sample, &sample));
+    print_message(", samples up to %u\n", sample.size_most);
+}
+
+static void a_plan_is_proved(void **state)
+{
+    small_sizes_hold(*state);
+    large_sizes_hold(*state);
+}
+
+/* ---- Very large sizes: both ends agree -------------------------------------------------------- */
+
+static void a_send_meets_its_receive(const struct tci_plan *plan, const struct tci_shape *shape,
+                                     uint32_t i)
+{
+    struct tci_shape other = *shape;
+    struct tci_step step, met;
+
+    plan->step(shape, i, &step);
+    if (step.kind != TCI_STEP_SEND)
+        return;
+    other.rank = step.peer;
+    assert_true(step.peer < shape->size && step.peer != shape->rank);
+    assert_true(step.match < plan->steps(&other));
+    plan->step(&other, step.match, &met);
+    assert_true(met.kind == TCI_STEP_RECV || met.kind == TCI_STEP_RECV_REDUCE);
+    assert_int_equal(met.peer, shape->rank);
+}
+
+static void sends_among_100000_ranks_meet_their_receives(void **state)
+{
+    enum { SIZE = 100000, RANK_STRIDE = 997, STEPS_MAX = 64 };
+
+    (void)state;
+    for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++)
+        for (uint32_t r = 0; r < SIZE && (*plan)->coll != TCI_COLL_P2P; r += RANK_STRIDE) {
+            struct tci_shape shape = {.rank = r, .size = SIZE, .root = 4 * RANK_STRIDE, .radix = 4};
+            uint32_t steps = (*plan)->steps(&shape), stride = steps / STEPS_MAX | 1;
+
+            for (uint32_t i = 0; i < steps; i += stride)
+                a_send_meets_its_receive(*plan, &shape, i);
+        }
+}
+
+/* ---- The table -------------------------------------------------------------------------------- */
+
+static void plans_are_found_by_name_and_by_id(void **state)
+{
+    (void)state;
+    for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++) {
+        assert_ptr_equal(tci_plan_find((*plan)->coll, (*plan)->name), *plan);
+        assert_ptr_equal(tci_plan_by_id((*plan)->coll, (*plan)->id), *plan);
+    }
+    assert_null(tci_plan_find(TCI_COLL_BARRIER, "ring"));
+    assert_null(tci_plan_by_id(TCI_COLL_ALLREDUCE, 0));
+}
+
+static void a_plan_is_printed_step_by_step(void **state)
+{
+    struct tci_shape shape = {.rank = 1, .size = 2, .radix = 2};
+    char text[512] = "";
+    FILE *out = fmemopen(text, sizeof text, "w");
+
+    (void)state;
+    assert_non_null(out);
+    plan_text_print(out, tci_plan_find(TCI_COLL_ALLREDUCE, "ring"), &shape);
+    fclose(out);
+
+    assert_string_equal(text, "allreduce ring: rank 1 of 2, root 0, radix 2\n"
+                              "    0  SEND src 1 to 0, step 1\n"
+                              "    1  RECV_REDUCE dst 0 = src 0 op from 0, last\n"
+                              "    2  SEND dst 0 to 0, step 3; after -1\n"
+                              "    3  RECV dst 1 from 0\n");
+}
+
+int main(void)
+{
+    static struct CMUnitTest tests[PLANS_MAX + 3];
+    static char names[PLANS_MAX][64];
+    size_t count = 0;
+
+    for (; tci_plans[count] != NULL && count < PLANS_MAX; count++) {
+        snprintf(names[count], sizeof names[count], "%s_%s_is_proved",
+                 tci_coll_name(tci_plans[count]->coll), tci_plans[count]->name);
+        tests[count] = (struct CMUnitTest){.name = names[count],
+                                           .test_func = a_plan_is_proved,
+                                           .initial_state = (void *)(uintptr_t)tci_plans[count]};
+    }
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(plans_are_found_by_name_and_by_id);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(a_plan_is_printed_step_by_step);
+    tests[count++] =
+        (struct CMUnitTest)cmocka_unit_test(sends_among_100000_ranks_meet_their_receives);
+    return _cmocka_run_group_tests("plans", tests, count, NULL, NULL);
+}
