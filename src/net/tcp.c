@@ -38,7 +38,7 @@ static void read_and_lose(struct tci_link *link)
 {
     while (link->state == TCI_LINK_UP && tci_link_read(link) > 0)
         ;
-    if (link->state != TCI_LINK_UP)
+    if (link->state == TCI_LINK_DOWN)
         return;
     if (is_errno_of_end(link->send_errno))
         tci_link_lose(link, "has closed its connection: it exited or was killed");

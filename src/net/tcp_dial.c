@@ -53,6 +53,18 @@ static bool send_greeting(int fd, uint8_t kind, const struct tci_hello *hello)
 
 /* ---- Dialing ---- */
 
+/* Without memory for the timer the link is lost at the next poll. */
+static void wake_at(struct tci_link *link, uint64_t when_ns)
+{
+    struct tci_tcp *tcp = link->tcp;
+
+    if (tcp->exec->ops->timer_set(tcp->exec, &link->timer, when_ns) == 0)
+        return;
+    link->send_errno = ENOMEM;
+    if (tci_list_is_empty(&link->sending_link))
+        tci_list_add(&tcp->sending, &link->sending_link);
+}
+
 static void dial_failed(struct tci_link *link, int error)
 {
     struct tci_tcp *tcp = link->tcp;
@@ -66,7 +78,7 @@ static void dial_failed(struct tci_link *link, int error)
     link->backoff_ms = (uint32_t)tci_min(2 * (size_t)link->backoff_ms, BACKOFF_MAX_MS);
     if (link->yields || next_ns > link->deadline_ns)
         next_ns = link->deadline_ns;
-    (void)tcp->exec->ops->timer_set(tcp->exec, &link->timer, next_ns);
+    wake_at(link, next_ns);
 }
 
 static void link_stands(struct tci_link *link)
@@ -195,7 +207,7 @@ void tci_link_dial(struct tci_link *link)
     dial_once(link);
     /* A try that hangs is ended by the deadline. */
     if (link->timer.heap_at == 0)
-        (void)tcp->exec->ops->timer_set(tcp->exec, &link->timer, link->deadline_ns);
+        wake_at(link, link->deadline_ns);
 }
 
 void tci_link_dial_end(struct tci_link *link)
