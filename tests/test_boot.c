@@ -69,7 +69,7 @@ static void check_group(int size)
     check_links(size);
 }
 
-/* ---- Groups that form ------------------------------------------------------------------------- */
+/* ---- Groups that form ------------------------------------------------------------------------ */
 
 static void groups_of_any_size_form(void **state)
 {
@@ -153,7 +153,7 @@ static void a_listener_on_any_address_will_do(void **state)
     check_links(2);
 }
 
-/* ---- Strangers -------------------------------------------------------------------------------- */
+/* ---- Strangers ------------------------------------------------------------------------------- */
 
 static void strangers_do_not_disturb(void **state)
 {
@@ -205,7 +205,7 @@ static void a_rank_0_that_is_a_stranger_is_left(void **state)
     check_group(2);
 }
 
-/* ---- Cancelled, and out of memory ------------------------------------------------------------- */
+/* ---- Cancelled, and out of memory ------------------------------------------------------------ */
 
 static void cancelled_after_any_number_of_turns_it_frees_all(void **state)
 {
@@ -226,6 +226,20 @@ static void cancelled_after_any_number_of_turns_it_frees_all(void **state)
         assert_true(tci_alloc_live() <= live);
     }
     assert_int_equal(boot_world_setup(state), 0);
+}
+
+/* The thread that asks for the name goes its own way. */
+static void a_name_that_is_looked_up_does_not_hold_the_cancelled(void **state)
+{
+    for (int turns = 0; turns < 8; turns++) {
+        (void)snprintf(boot_url, sizeof boot_url, "tcp://nonesuch.invalid:4100");
+        for (int rank = 0; rank < 3; rank++)
+            boot_world_start(rank, 3, -1);
+        for (int turn = 0; turn < turns; turn++)
+            (void)tci_loop_turn(boot_loop, 0);
+        boot_world_teardown(state);
+        assert_int_equal(boot_world_setup(state), 0);
+    }
 }
 
 static bool forms_with_failure_at(uint64_t n)
@@ -275,6 +289,7 @@ int main(void)
         TEST(strangers_do_not_disturb),
         TEST(a_rank_0_that_is_a_stranger_is_left),
         TEST(cancelled_after_any_number_of_turns_it_frees_all),
+        TEST(a_name_that_is_looked_up_does_not_hold_the_cancelled),
         TEST(without_memory_it_ends_with_an_error),
     };
 

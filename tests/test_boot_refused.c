@@ -19,7 +19,7 @@
 #include "core/alloc.h"
 #include "support/boot_world.h"
 
-/* ---- Groups that do not form ------------------------------------------------------------------ */
+/* ---- Groups that do not form ----------------------------------------------------------------- */
 
 static void a_rank_that_joins_twice_is_refused(void **state)
 {
@@ -104,10 +104,10 @@ static void the_missing_are_named_to_all(void **state)
     char says[400];
 
     (void)state;
-    assert_true(boot_world_start_at(0, 0, 8, fd, 100));
+    assert_true(boot_world_start_at(0, 0, 8, fd, 300));
     for (int rank = 1; rank < 8; rank++) {
         if (rank != 3 && rank != 5)
-            assert_true(boot_world_start_at(rank, rank, 8, -1, 100));
+            assert_true(boot_world_start_at(rank, rank, 8, -1, 300));
         else
             boot_places[rank].is_done = true;
     }
@@ -115,7 +115,7 @@ static void the_missing_are_named_to_all(void **state)
 
     boot_world_run(0, 7);
 
-    (void)snprintf(says, sizeof says, "ranks 3, 5 of 8 have not come to %s within 100 ms: start",
+    (void)snprintf(says, sizeof says, "ranks 3, 5 of 8 have not come to %s within 300 ms: start",
                    boot_url);
     for (int rank = 0; rank < 8; rank++) {
         if (rank != 3 && rank != 5)
@@ -188,7 +188,7 @@ static void a_rank_0_that_dies_is_named(void **state)
     boot_world_check_text(1, TC_ERR_PEER_LOST, 0, "rank 0 at 127.0.0.1:");
 }
 
-/* ---- Ranks that misbehave --------------------------------------------------------------------- */
+/* ---- Ranks that misbehave -------------------------------------------------------------------- */
 
 /* A connection to the boot_meeting that says JOIN as this rank would. */
 static int join_as(uint32_t size, uint32_t rank)
@@ -243,12 +243,12 @@ static void a_member_that_falls_silent_is_named(void **state)
     int fd = boot_world_listen("127.0.0.1"), member;
 
     (void)state;
-    assert_true(boot_world_start_at(0, 0, 3, fd, 150));
-    assert_true(boot_world_start_at(1, 1, 3, -1, 150));
+    assert_true(boot_world_start_at(0, 0, 3, fd, 300));
+    assert_true(boot_world_start_at(1, 1, 3, -1, 300));
     member = join_as(3, 2);
     boot_world_run(0, 1);
     boot_world_check_text(0, TC_ERR_TIMEOUT, 2, "rank 2 of 3 joined at tcp://");
-    boot_world_check_text(1, TC_ERR_TIMEOUT, 2, "has fallen silent since; waited 150 ms");
+    boot_world_check_text(1, TC_ERR_TIMEOUT, 2, "has fallen silent since; waited 300 ms");
     close(member);
 }
 
@@ -337,6 +337,16 @@ static void what_cannot_be_listened_on_is_refused(void **state)
     boot_world_start(0, 2, -1);
     boot_world_run(0, 0);
     boot_world_check_text(0, TC_ERR_INVALID_ARG, -1, "it is for a group of one, this has 2 ranks");
+
+    boot_places[0] = (struct boot_place){.boot = NULL};
+    (void)snprintf(boot_url, sizeof boot_url, "tcp://127.0.0.1:4100");
+    boot_world_start(0, TCI_BOOT_SIZE_MAX + 1, -1);
+    boot_world_run(0, 0);
+    boot_world_check_text(0, TC_ERR_INVALID_ARG, -1, "at most 65536 can meet");
+
+    assert_true(boot_world_start_at(2, 1, 2, boot_world_listen("127.0.0.1"), 30000));
+    boot_world_run(2, 2);
+    boot_world_check_text(2, TC_ERR_INVALID_ARG, 1, "rank 1 was given a listening descriptor");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, boot_world_setup, boot_world_teardown)

@@ -18,7 +18,7 @@ enum { PORT_MAX = 65535, PORT_DIGITS_MAX = 5 };
 #define DIGITS "0123456789"
 #define NAME   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS "-._"
 
-/* ---- URLs ------------------------------------------------------------------------------------- */
+/* ---- URLs ------------------------------------------------------------------------------------ */
 
 /* All refusals of an URL: "rendezvous URL "tcp://": there is no host; ...". */
 #define REFUSE(error, text, ...)                                                                   \
@@ -154,7 +154,7 @@ tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_
     return TC_OK;
 }
 
-/* ---- Addresses -------------------------------------------------------------------------------- */
+/* ---- Addresses ------------------------------------------------------------------------------- */
 
 bool tci_addr_from_text(const char *host, uint16_t port, struct tci_addr *addr_out)
 {

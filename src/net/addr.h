@@ -45,7 +45,7 @@ void     tci_addr_set_port(struct tci_addr *addr, uint16_t port);
  * with one takes that of this host's end of the connection it came by. */
 void tci_addr_adopt_scope(struct tci_addr *addr, const struct tci_addr *seen_from);
 
-/* Fixed TCI_ADDR_WIRE bytes: family, port, address, scope; decode refuses what encode never made. */
+/* TCI_ADDR_WIRE bytes: family, port, address, scope; decode refuses what encode never made. */
 void        tci_addr_encode(const struct tci_addr *addr, uint8_t *wire);
 tc_status_t tci_addr_decode(const uint8_t *wire, struct tci_addr *addr_out);
 

@@ -69,7 +69,7 @@ unsigned tci_boot_count_local(const struct tci_boot_result *result)
     return count;
 }
 
-/* ---- The result ------------------------------------------------------------------------------- */
+/* ---- The result ------------------------------------------------------------------------------ */
 
 void tci_boot_result_fini(struct tci_boot_result *result)
 {
@@ -103,7 +103,7 @@ static bool init_result(struct tci_boot_result *result, const struct tci_boot_co
     return result->fds != NULL && result->addrs != NULL && result->hosts != NULL;
 }
 
-/* ---- Start to finish -------------------------------------------------------------------------- */
+/* ---- Start to finish ------------------------------------------------------------------------- */
 
 static void end_role(struct tci_boot *boot)
 {
@@ -140,16 +140,31 @@ static void finish(struct tci_boot *boot)
     done(arg, status, &error, status == TC_OK ? &result : NULL);
 }
 
-static void begin(struct tci_boot *boot)
+static tc_status_t check(struct tci_boot *boot)
 {
+    const struct tci_boot_result *result = &boot->result;
     tc_status_t status = tci_url_parse(boot->text, &boot->url, &boot->error);
 
-    if (status == TC_OK && boot->url.scheme == TCI_SCHEME_SINGLE) {
-        status = TC_ERR_INVALID_ARG;
-        tci_error_set(&boot->error, status, -1, 0, "dist_init",
+    if (status != TC_OK)
+        return status;
+    if (boot->url.scheme == TCI_SCHEME_SINGLE)
+        tci_error_set(&boot->error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
                       "rendezvous URL \"%.80s\": it is for a group of one, this has %d ranks",
-                      boot->text, boot->result.size);
-    }
+                      boot->text, result->size);
+    else if (result->size > TCI_BOOT_SIZE_MAX)
+        tci_error_set(&boot->error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
+                      "a group of %d ranks: at most %d can meet", result->size, TCI_BOOT_SIZE_MAX);
+    else if (result->rank != 0 && result->listener >= 0)
+        tci_error_set(&boot->error, TC_ERR_INVALID_ARG, result->rank, 0, "dist_init",
+                      "rank %d was given a listening descriptor: the ranks meet at rank 0",
+                      result->rank);
+    return boot->error.pub.status;
+}
+
+static void begin(struct tci_boot *boot)
+{
+    tc_status_t status = check(boot);
+
     if (status != TC_OK) {
         tci_boot_end(boot, status);
         return;
@@ -181,9 +196,8 @@ struct tci_boot *tci_boot_start(struct tci_loop *loop, const struct tci_boot_con
     const struct tci_boot_role *role = config->rank == 0 ? &tci_boot_root : &tci_boot_member;
     struct tci_boot *boot = tci_alloc(role->bytes);
 
-    TC_ASSERT(config->size >= 2 && config->size <= TCI_BOOT_SIZE_MAX);
+    TC_ASSERT(config->size >= 2);
     TC_ASSERT(config->rank >= 0 && config->rank < config->size);
-    TC_ASSERT(config->rank == 0 || config->listen_fd < 0);
     if (boot == NULL) {
         if (config->listen_fd >= 0)
             close(config->listen_fd);

@@ -8,6 +8,9 @@
 
 enum { TCI_GROUP_ID = 16 };
 
+/* More ranks would make the table larger than anyone should send: refused by done. */
+enum { TCI_BOOT_SIZE_MAX = 65536 };
+
 /* Settings that all ranks must share: rank 0's count. */
 struct tci_agreed {
     uint64_t segment_bytes, eager_bytes;
@@ -18,7 +21,7 @@ struct tci_agreed {
 struct tci_boot_config {
     int              rank, size;   /* size >= 2 */
     const char      *url;          /* copied */
-    int              listen_fd;    /* rank 0: taken over; -1: make one */
+    int              listen_fd;    /* rank 0: taken over, closed if all fails; -1: make one */
     uint64_t         deadline_ns;  /* TCI_NEVER: none */
     struct tci_agreed mine;
 };
@@ -31,7 +34,7 @@ struct tci_boot_result {
     struct tci_addr  *addrs;     /* where each rank listens */
     uint64_t         *hosts;     /* equal numbers: same host (boot id and network namespace) */
     int               listener;  /* this rank's listening socket, for later links */
-    uint8_t           group_id[TCI_GROUP_ID]; /* made by rank 0; connections without it are strays */
+    uint8_t           group_id[TCI_GROUP_ID]; /* by rank 0; connections without it are strays */
     struct tci_agreed agreed;
     unsigned          local_ranks; /* on this host, this one included */
 };

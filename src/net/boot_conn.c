@@ -51,7 +51,7 @@ int tci_boot_conn_release(struct tci_boot_conn *conn)
     return fd;
 }
 
-/* ---- In --------------------------------------------------------------------------------------- */
+/* ---- In -------------------------------------------------------------------------------------- */
 
 /* The head is here: find room for the body, or say that it is not to be had. */
 static bool begin_body(struct tci_boot_conn *conn)
@@ -100,7 +100,7 @@ void tci_boot_conn_stop_reading(struct tci_boot_conn *conn)
     (void)tci_watch_change(&conn->watch, conn->watch.interest & ~(uint32_t)TC_READABLE);
 }
 
-/* ---- Out -------------------------------------------------------------------------------------- */
+/* ---- Out ------------------------------------------------------------------------------------- */
 
 bool tci_boot_conn_send(struct tci_boot_conn *conn, const uint8_t *bytes, size_t len)
 {

@@ -60,7 +60,7 @@ static void break_off(struct tci_guest *guest, const char *how)
         lose(guest, how);
 }
 
-/* ---- All have joined, all are ready ----------------------------------------------------------- */
+/* ---- All have joined, all are ready ---------------------------------------------------------- */
 
 static void go_if_all_sent(struct tci_root *root)
 {
@@ -125,7 +125,7 @@ static void tell(struct tci_root *root)
     }
 }
 
-/* ---- What a guest says ------------------------------------------------------------------------ */
+/* ---- What a guest says ----------------------------------------------------------------------- */
 
 static void welcome(struct tci_guest *guest, const struct tci_boot_join *join)
 {

@@ -108,7 +108,7 @@ static void break_off(struct member *member, const char *how)
         lose_root(member, how);
 }
 
-/* ---- What rank 0 says ------------------------------------------------------------------------- */
+/* ---- What rank 0 says ------------------------------------------------------------------------ */
 
 static void on_table(struct member *member)
 {
@@ -197,7 +197,7 @@ static void on_conn(struct tci_watch *watch, uint32_t ready)
         break_off(member, strerror(errno));
 }
 
-/* ---- The way there ---------------------------------------------------------------------------- */
+/* ---- The way there --------------------------------------------------------------------------- */
 
 /* Listen where we are reached by those who reach rank 0, and nowhere else. */
 static tc_status_t listen_beside(struct member *member, struct tci_addr *bound_out)

@@ -45,7 +45,7 @@ void tci_root_fail_without(struct tci_root *root, int cause, const char *doing)
     tci_root_fail(root);
 }
 
-/* ---- Where ------------------------------------------------------------------------------------ */
+/* ---- Where ----------------------------------------------------------------------------------- */
 
 static void collect(struct tci_root *root)
 {
@@ -131,7 +131,7 @@ static void begin(struct tci_boot *boot)
         ask(root);
 }
 
-/* ---- When ------------------------------------------------------------------------------------- */
+/* ---- When ------------------------------------------------------------------------------------ */
 
 static void on_deadline(struct tci_root *root)
 {

@@ -32,7 +32,7 @@ static uint64_t get_number(const uint8_t *bytes, size_t len)
     return value;
 }
 
-/* ---- Heads ------------------------------------------------------------------------------------ */
+/* ---- Heads ----------------------------------------------------------------------------------- */
 
 void tci_boot_head_encode(enum tci_boot_type type, size_t len, uint8_t *bytes)
 {
@@ -87,7 +87,7 @@ tc_status_t tci_boot_head_decode(const uint8_t *bytes, struct tci_boot_head *hea
     return TC_OK;
 }
 
-/* ---- Bodies ----------------------------------------------------------------------------------- */
+/* ---- Bodies ---------------------------------------------------------------------------------- */
 
 void tci_boot_join_encode(const struct tci_boot_join *join, uint8_t *bytes)
 {

@@ -12,9 +12,6 @@
 /* Changes with every change of a body.  The head, and the body of REFUSE, never change. */
 enum { TCI_BOOT_VERSION = 1 };
 
-/* A rank more would make the table larger than anyone should send. */
-enum { TCI_BOOT_SIZE_MAX = 65536 };
-
 enum tci_boot_type {
     TCI_BOOT_JOIN = 1,    /* member: who I am, and where I listen */
     TCI_BOOT_WELCOME = 2, /* rank 0: you are in; wait for the others */
