@@ -94,7 +94,8 @@ def build_peers(build):
         for variant in GLOO_VARIANTS:
             blocking = variant.endswith(("-busy", "-block"))
             programs.append(Program("gloo", variant, gloo,
-                                    bytes_max=GLOO_BLOCKING_MAX if blocking else 64 << 20))
+                                    bytes_max=GLOO_BLOCKING_MAX if blocking else 64 << 20,
+                                    pin=blocking))
     return programs
 
 
