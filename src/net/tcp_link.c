@@ -184,7 +184,7 @@ void tci_link_control(struct tci_link *link, struct tci_frame *frame, const uint
     frame->seq = link->seq_out++;
     frame->ack = link->eager_told = link->eager_consumed;
     tci_frame_encode(frame, at);
-    if (frame->length > 0)
+    if (payload != NULL)
         memcpy(at + TCI_HEAD_BYTES, payload, (size_t)frame->length);
     link->out.len += len;
 }
