@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -185,6 +186,49 @@ static void strangers_do_not_disturb(void **state)
         close(strangers[--count]);
 }
 
+/* From here on the process can open nothing more; gives the limit as it was. */
+static struct rlimit use_up_descriptors(void)
+{
+    struct rlimit limit, low;
+    int next = dup(0);
+
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    low = (struct rlimit){.rlim_cur = (rlim_t)next, .rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    return limit;
+}
+
+/* A stranger that was admitted makes room, and without one rank 0 waits until others have. */
+static void descriptors_may_run_out_for_a_while(void **state)
+{
+    for (int admitted = 0; admitted < 2; admitted++) {
+        int strangers[4];
+        struct rlimit limit;
+
+        boot_world_start(0, 3, boot_world_listen("127.0.0.1"));
+        boot_world_turn(2);
+        for (int k = 0; k < 4; k++) {
+            strangers[k] = boot_world_knock("", 0);
+            if (k < admitted)
+                boot_world_turn(2);
+        }
+        limit = use_up_descriptors();
+        boot_world_turn(20);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+
+        boot_world_start(1, 3, -1);
+        boot_world_start(2, 3, -1);
+        boot_world_run(0, 2);
+
+        check_group(3);
+        for (int k = 0; k < 4; k++)
+            close(strangers[k]);
+        boot_world_teardown(state);
+        assert_int_equal(boot_world_setup(state), 0);
+    }
+}
+
 static void a_rank_0_that_is_a_stranger_is_left(void **state)
 {
     struct tci_addr from;
@@ -287,6 +331,7 @@ int main(void)
         TEST(rank_0_may_come_late),
         TEST(a_listener_on_any_address_will_do),
         TEST(strangers_do_not_disturb),
+        TEST(descriptors_may_run_out_for_a_while),
         TEST(a_rank_0_that_is_a_stranger_is_left),
         TEST(cancelled_after_any_number_of_turns_it_frees_all),
         TEST(a_name_that_is_looked_up_does_not_hold_the_cancelled),
