@@ -34,21 +34,34 @@ typedef enum tc_numerics {
  * A field left at its "not set" value takes the environment variable named beside it, and the
  * default in brackets without that.  A variable that does not parse makes tc_init fail. */
 typedef struct tc_config {
-    uint32_t abi_version;     /* TC_CONFIG_ABI_VERSION; checked */
-    int      loop_mode;       /* tc_loop_mode_t; -1: TCDIST_LOOP_MODE thread|manual|host [thread] */
-    const tc_reactor_ops *reactor; /* with TC_LOOP_HOST: the host's loop; NULL: use tc_fd */
-    void    *reactor_arg;     /* given to each verb of `reactor` */
-    int      timeout_ms;      /* of every operation; 0: TCDIST_TIMEOUT in seconds [30000]; -1: none */
-    int      numerics;        /* tc_numerics_t; DEFAULT: TCDIST_NUMERICS [canonical] */
-    const char *algorithm;    /* for every collective that has it; NULL: TCDIST_ALGORITHM [chosen] */
-    size_t   segment_bytes;   /* largest piece of payload that is in one lane; 0: TCDIST_SEGMENT_BYTES */
-    size_t   eager_bytes;     /* messages up to this need no credit; 0: TCDIST_EAGER_BYTES */
-    int      spin_us;         /* how long a wait polls before it sleeps; -1: TCDIST_SPIN_US [adaptive] */
-    size_t   trace_events;    /* events kept; 0: TCDIST_TRACE_EVENTS [8192] */
-    const char *log_level;    /* error|warn|info|debug; NULL: TCDIST_LOG [warn] */
-    const void *key;          /* shared secret of the group; kept for later use */
-    size_t   key_bytes;
-    int      encryption;      /* 0: off */
+    /* TC_CONFIG_ABI_VERSION; checked. */
+    uint32_t abi_version;
+    /* tc_loop_mode_t; -1: TCDIST_LOOP_MODE, thread|manual|host [thread]. */
+    int loop_mode;
+    /* With TC_LOOP_HOST: the verbs of the host's loop; NULL: it watches tc_fd(). */
+    const tc_reactor_ops *reactor;
+    /* Given to each verb of `reactor`. */
+    void *reactor_arg;
+    /* Of every operation; 0: TCDIST_TIMEOUT in seconds [30 s]; -1: none. */
+    int timeout_ms;
+    /* tc_numerics_t; DEFAULT: TCDIST_NUMERICS, canonical|fast [canonical].  Rank 0's counts. */
+    int numerics;
+    /* For every collective that has it; NULL: TCDIST_ALGORITHM [chosen].  Rank 0's counts. */
+    const char *algorithm;
+    /* Payload that one lane takes on at a time; 0: TCDIST_SEGMENT_BYTES.  Rank 0's counts. */
+    size_t segment_bytes;
+    /* Messages up to this need no credit; 0: TCDIST_EAGER_BYTES.  Rank 0's counts. */
+    size_t eager_bytes;
+    /* How long a wait polls before it sleeps; -1: TCDIST_SPIN_US [adaptive]. */
+    int spin_us;
+    /* Events that the trace keeps; 0: TCDIST_TRACE_EVENTS [8192]. */
+    size_t trace_events;
+    /* error|warn|info|debug; NULL: TCDIST_LOG [warn]. */
+    const char *log_level;
+    /* Shared secret of the group and whether to encrypt: for a later release, must be NULL and 0. */
+    const void *key;
+    size_t      key_bytes;
+    int         encryption;
 } tc_config;
 
 /* Every field "not set".  Any thread. */
