@@ -1,0 +1,22 @@
+/* adapter_suite.h - what every adapter has to stand: one body of tests over all host loops. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TEST_ADAPTER_SUITE_H
+#define TEST_ADAPTER_SUITE_H
+
+#include "tcdist/reactor.h"
+
+/* A host's loop as an application has it, lent to tcdist through the adapter under test. */
+struct adapter_host {
+    const tc_reactor_ops *(*ops)(void);
+    void *(*open)(void); /* makes the loop; gives reactor_arg */
+    void (*close)(void);
+    void (*step)(void); /* run the loop once: sleeps until something was called */
+    /* The application's own: call fn every ms milliseconds; when fd is readable. */
+    void (*tick)(unsigned ms, void (*fn)(void));
+    void (*watch)(int fd, void (*fn)(void));
+};
+
+/* Runs all tests; the exit status of the program. */
+int adapter_suite(const struct adapter_host *host);
+
+#endif
