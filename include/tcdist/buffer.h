@@ -9,6 +9,7 @@
 
 TC_BEGIN_DECLS
 
+/* Memory with a length, whose owner is this library or the application. */
 typedef struct tc_buffer tc_buffer;
 
 /* Allocate zeroed memory, aligned to a page at least, that ranks of this host can share.

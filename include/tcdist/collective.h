@@ -32,21 +32,22 @@ TC_BEGIN_DECLS
 /* Instead of a tag: the group's next number. */
 #define TC_TAG_ORDERED UINT64_C(0x7463646973744f44)
 
-#define TC_OPTIONS_ABI_VERSION 1
+#define TC_OPTIONS_ABI_VERSION 1 /* of tc_options, in this header */
 
 /* How to carry one operation out; fill with tc_options_default(), then change.  NULL is that
  * default.  All ranks give the same numerics and algorithm; the rest is each rank's own. */
 typedef struct tc_options {
-    uint32_t    abi_version; /* TC_OPTIONS_ABI_VERSION; checked */
-    int         priority;    /* -128 … 127, higher goes first on every link [0] */
-    int         timeout_ms;  /* 0: of the context; -1: none */
-    tc_future *const *after; /* futures to start behind; the list is copied */
-    size_t      n_after;
+    uint32_t    abi_version;  /* TC_OPTIONS_ABI_VERSION; checked */
+    int         priority;     /* -128 … 127, higher goes first on every link [0] */
+    int         timeout_ms;   /* 0: of the context; -1: none */
+    tc_future *const *after;  /* futures to start behind; the list is copied, its futures kept */
+    size_t      n_after;      /* length of `after`; 0: start at once */
     bool        auto_release; /* [true] */
     int         numerics;     /* tc_numerics_t [DEFAULT: of the context] */
     const char *algorithm;    /* "oneshot", "direct", "ring", "tree", …; NULL: choose */
 } tc_options;
 
+/* options = the defaults in brackets above; NULL is fine.  Any thread. */
 TC_API void tc_options_default(tc_options *options);
 
 /* recv = send[0] op send[1] op … op send[n-1] on every rank; `count` elements. */
@@ -86,21 +87,42 @@ TC_API tc_future *tc_recv_async(tc_dist_ctx *group, uint64_t tag, void *buf, siz
  * TC_ERR_BUSY while its operation runs. */
 TC_API tc_status_t tc_tag_release(tc_dist_ctx *group, uint64_t tag);
 
-/* Blocking forms over buffers, in order: the same calls in the same sequence on every rank.
- * `n` elements from the start of the buffer, which must hold them (else TC_ERR_INVALID_ARG).
- * They wait as tc_future_wait() does; tc_last_error() explains a failure. */
+/* The blocking forms.  Ordered: the same calls in the same sequence on every rank.  `n` counts
+ * elements from the start of the buffer, which must hold them (else TC_ERR_INVALID_ARG at once,
+ * and nothing is sent).  They wait as tc_future_wait() does, so not from a continuation: the call
+ * is refused there with TC_ERR_INVALID_ARG and nothing is sent.  They fail as the asynchronous
+ * forms do; tc_last_error() explains.  Any thread. */
+
+/* buffer = buffer[0] op buffer[1] op … op buffer[size-1] on every rank, as tc_allreduce_async().
+ * The first n elements count; the rest is left alone.  Any thread. */
 TC_API tc_status_t tc_allreduce(tc_dist_ctx *group, tc_buffer *buffer, size_t n, tc_dtype_t dtype,
                                 tc_reduce_op_t op);
+
+/* buffer = buffer[root] on every rank, its first n elements.  Any thread. */
 TC_API tc_status_t tc_broadcast(tc_dist_ctx *group, tc_buffer *buffer, size_t n, tc_dtype_t dtype,
                                 int root);
+
+/* out = in[0], in[1], …, in[size-1] one after the other; `in` holds n_per_rank elements, `out`
+ * size * n_per_rank.  They may not overlap.  Any thread. */
 TC_API tc_status_t tc_allgather(tc_dist_ctx *group, const tc_buffer *in, tc_buffer *out,
                                 size_t n_per_rank, tc_dtype_t dtype);
+
+/* out = the rank-th of size blocks of in[0] op … op in[size-1]; `in` holds size * n_per_rank
+ * elements, `out` n_per_rank.  One buffer for both is in place, as tc_reduce_scatter_async().
+ * Any thread. */
 TC_API tc_status_t tc_reduce_scatter(tc_dist_ctx *group, const tc_buffer *in, tc_buffer *out,
                                      size_t n_per_rank, tc_dtype_t dtype, tc_reduce_op_t op);
+
+/* Send the first n elements to a peer, in the order of the pair's calls; returns when the buffer
+ * may be changed again, which may be before the peer receives.  Any thread. */
 TC_API tc_status_t tc_send(tc_dist_ctx *group, const tc_buffer *buffer, size_t n, tc_dtype_t dtype,
                            int peer);
+
+/* Receive exactly n elements from a peer, in the order of the pair's calls.  Any thread. */
 TC_API tc_status_t tc_recv(tc_dist_ctx *group, tc_buffer *buffer, size_t n, tc_dtype_t dtype,
                            int peer);
+
+/* Returns when every rank has entered.  Any thread. */
 TC_API tc_status_t tc_barrier(tc_dist_ctx *group);
 
 TC_END_DECLS

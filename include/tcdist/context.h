@@ -13,7 +13,7 @@
 
 TC_BEGIN_DECLS
 
-#define TC_CONFIG_ABI_VERSION 1
+#define TC_CONFIG_ABI_VERSION 1 /* of tc_config, in this header */
 
 /* Who turns the loop. */
 typedef enum tc_loop_mode {
@@ -58,10 +58,9 @@ typedef struct tc_config {
     size_t trace_events;
     /* error|warn|info|debug; NULL: TCDIST_LOG [warn]. */
     const char *log_level;
-    /* Shared secret of the group and whether to encrypt: for a later release, must be NULL and 0. */
-    const void *key;
-    size_t      key_bytes;
-    int         encryption;
+    const void *key;        /* shared secret of the group; for a later release: NULL */
+    size_t      key_bytes;  /* length of `key`: 0 */
+    int         encryption; /* whether to encrypt; for a later release: 0 */
 } tc_config;
 
 /* Every field "not set".  Any thread. */

@@ -7,6 +7,7 @@
 
 TC_BEGIN_DECLS
 
+/* A group of ranks, as one of them sees it. */
 typedef struct tc_dist_ctx tc_dist_ctx;
 
 /* What carries the group.  Numbers are tensorcore's. */
@@ -17,7 +18,7 @@ typedef enum tc_dist_backend {
     TC_DIST_ANY = 16
 } tc_dist_backend_t;
 
-#define TC_DIST_OPTIONS_ABI_VERSION 1
+#define TC_DIST_OPTIONS_ABI_VERSION 1 /* of tc_dist_options, in this header */
 
 /* How to form a group; fill with tc_dist_options_default(), then change. */
 typedef struct tc_dist_options {
@@ -30,6 +31,7 @@ typedef struct tc_dist_options {
     int         listen_fd;   /* rank 0: a listening socket for the URL, taken over; -1: make one */
 } tc_dist_options;
 
+/* options = the defaults in brackets above; NULL is fine.  Any thread. */
 TC_API void tc_dist_options_default(tc_dist_options *options);
 
 /* Form a group of world_size ranks and wait until it stands.
@@ -68,8 +70,10 @@ TC_API tc_status_t tc_dist_close(tc_dist_ctx *group);
  * else -1.  Talks to nobody.  Any thread. */
 TC_API tc_status_t tc_dist_health(tc_dist_ctx *group, int *lost_rank);
 
-/* Number of ranks, and this process's place among them, from 0.  Any thread. */
+/* Number of ranks; 0 for NULL.  Any thread. */
 TC_API int tc_dist_world_size(const tc_dist_ctx *group);
+
+/* This process's place among the ranks, from 0; -1 for NULL.  Any thread. */
 TC_API int tc_dist_rank(const tc_dist_ctx *group);
 
 TC_END_DECLS

@@ -9,8 +9,11 @@
 
 TC_BEGIN_DECLS
 
+/* The runtime: tcdist/context.h. */
 typedef struct tc_context tc_context;
-typedef struct tc_future  tc_future;
+
+/* An outcome to come; shared, with as many owners as refs. */
+typedef struct tc_future tc_future;
 
 /* Wait until the future is settled, at most timeout_ms milliseconds (-1: no limit; 0: as test).
  *

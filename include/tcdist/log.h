@@ -7,6 +7,7 @@
 
 TC_BEGIN_DECLS
 
+/* How much a line matters. */
 typedef enum tc_log_level {
     TC_LOG_ERROR = 0, /* someone must act, and the line says on what */
     TC_LOG_WARN = 1,  /* odd, we go on (default) */

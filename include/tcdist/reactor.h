@@ -33,10 +33,11 @@ typedef struct tc_reactor_ops {
     /* Call fn(arg, 0) once in timeout_ns nanoseconds from now (0: in the next turn), instead of
      * what was armed before.  There is one timer. */
     int (*timer_arm)(void *reactor, uint64_t timeout_ns, tc_reactor_fn fn, void *arg);
+    /* Forget what was armed; nothing armed is fine. */
     void (*timer_cancel)(void *reactor);
 } tc_reactor_ops;
 
-#define TC_REACTOR_ABI_VERSION 1
+#define TC_REACTOR_ABI_VERSION 1 /* of tc_reactor_ops, in this header */
 
 TC_END_DECLS
 

@@ -22,10 +22,10 @@ TC_API void tc_trace_span(tc_context *context, const char *name, uint64_t id, ui
 typedef struct tc_trace_event {
     const char *name;     /* "allreduce", "step.open", or a span's own */
     const char *category; /* "collective", "step", "transfer", "loop", "app" */
-    uint64_t    begin_ns;
+    uint64_t    begin_ns; /* as tc_trace_now_ns() */
     uint64_t    end_ns;   /* begin_ns for an instant */
     uint64_t    tag;      /* of the operation, or the span's id */
-    uint64_t    bytes;
+    uint64_t    bytes;    /* of payload; 0 where there is none */
     int         rank;     /* in the group; -1 where there is none */
     uint32_t    thread;   /* small number of the thread that recorded it */
 } tc_trace_event;

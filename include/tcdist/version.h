@@ -7,8 +7,11 @@
 
 TC_BEGIN_DECLS
 
+/* Of these headers: a program compiled against another major version has to be compiled anew. */
 #define TC_VERSION_MAJOR 0
+/* Grows with the interface; as TC_VERSION_MAJOR while that is 0. */
 #define TC_VERSION_MINOR 1
+/* Grows with every other release. */
 #define TC_VERSION_PATCH 0
 
 /* The version of the library that is loaded, "major.minor.patch"; a static string.
