@@ -143,6 +143,8 @@ int main(void)
     int failed;
 
     net_subject = &subject;
-    failed = _cmocka_run_group_tests("tcp", transport_suite, transport_suite_count, NULL, NULL);
+    failed =
+        _cmocka_run_group_tests("messages", transport_suite, transport_suite_count, NULL, NULL);
+    failed += _cmocka_run_group_tests("ends", transport_ends, transport_ends_count, NULL, NULL);
     return failed + cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -205,3 +205,18 @@ void net_free(struct net_message *message)
     free(message->bytes);
     message->bytes = NULL;
 }
+
+void net_turns(struct net *net, int times)
+{
+    for (int i = 0; i < times; i++)
+        net_turn(net);
+}
+
+void net_finish(struct net *net, struct net_message *message, tc_status_t status)
+{
+    net_wait(net, &message->xfer);
+    assert_int_equal(message->xfer.status, status);
+    if (!message->xfer.is_send && status == TC_OK && message->xfer.fold == NULL)
+        assert_true(net_is_intact(message));
+    net_free(message);
+}

@@ -1,4 +1,4 @@
-/* transport_suite.c - messages in every order and length, folds, aborts, floods, and ends. */
+/* transport_suite.c - messages in every order and length, folds, floods, disagreements. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,17 +44,12 @@ static int close_all(void **state)
 
 static void turn(int times)
 {
-    for (int i = 0; i < times; i++)
-        net_turn(&net);
+    net_turns(&net, times);
 }
 
 static void finish(struct net_message *message, tc_status_t status)
 {
-    net_wait(&net, &message->xfer);
-    assert_int_equal(message->xfer.status, status);
-    if (!message->xfer.is_send && status == TC_OK && message->xfer.fold == NULL)
-        assert_true(net_is_intact(message));
-    net_free(message);
+    net_finish(&net, message, status);
 }
 
 /* ---- Order and length ---- */
@@ -403,178 +398,6 @@ static void refused_messages_are_dropped(void **state)
     finish(&recv, TC_OK);
 }
 
-/* ---- Abort ---- */
-
-static void abort_both(uint64_t tag)
-{
-    struct tci_key key = {.tag = tag, .use = 1};
-
-    for (int r = 0; r < 2; r++)
-        net.nodes[r].transport->ops->abort(net.nodes[r].transport, &key, TCI_ALL_PEERS);
-}
-
-static void works_again(uint64_t tag, size_t len)
-{
-    struct net_message send, recv;
-
-    net_prepare(&recv, false, 0, tag, len);
-    net_prepare(&send, true, 1, tag, len);
-    recv.xfer.key.use = send.xfer.key.use = 2;
-    net_post(&net, &recv, 1);
-    net_post(&net, &send, 0);
-    finish(&send, TC_OK);
-    finish(&recv, TC_OK);
-}
-
-static void transfers_that_wait_are_aborted(void **state)
-{
-    struct net_message send, recv, early;
-
-    (void)state;
-    net_send(&net, &send, 0, 1, 1, MIB);
-    net_recv(&net, &recv, 1, 0, 2, MIB);
-    net_prepare(&early, true, 1, 1, 10);
-    early.xfer.key.step = 1;
-    net_post(&net, &early, 0);
-    turn(3);
-    assert_int_equal(net_stats(&net, 1).eager_bytes, 10);
-    abort_both(1);
-    assert_int_equal(send.xfer.status, TC_ERR_CANCELLED);
-    assert_int_equal(recv.xfer.status, TC_PENDING);
-    abort_both(2);
-    assert_int_equal(recv.xfer.status, TC_ERR_CANCELLED);
-    turn(3);
-    assert_int_equal(net_stats(&net, 1).eager_bytes, 0);
-    finish(&send, TC_ERR_CANCELLED);
-    finish(&recv, TC_ERR_CANCELLED);
-    finish(&early, TC_OK);
-    works_again(1, MIB);
-    works_again(2, 10);
-    works_again(2, MIB);
-}
-
-static void a_send_in_the_middle_is_aborted(void **state)
-{
-    struct tci_key key = {.tag = 1, .use = 1};
-    struct net_message send, recv;
-
-    (void)state;
-    net_recv(&net, &recv, 1, 0, 1, 64 * MIB);
-    net_send(&net, &send, 0, 1, 1, 64 * MIB);
-    while (net_stats(&net, 1).bytes_received < MIB)
-        turn(1);
-    net.nodes[0].transport->ops->abort(net.nodes[0].transport, &key, TCI_ALL_PEERS);
-    assert_int_equal(send.xfer.status, TC_ERR_CANCELLED);
-    memset(send.bytes, 0xaa, send.xfer.len);
-    finish(&send, TC_ERR_CANCELLED);
-    works_again(2, 3 * MIB);
-    assert_int_equal(recv.xfer.status, TC_PENDING);
-    abort_both(1);
-    assert_int_equal(recv.xfer.status, TC_ERR_CANCELLED);
-    finish(&recv, TC_ERR_CANCELLED);
-    works_again(1, 3 * MIB);
-}
-
-static void a_receive_in_the_middle_is_aborted(void **state)
-{
-    struct tci_key key = {.tag = 1, .use = 1};
-    struct net_message send, recv;
-
-    (void)state;
-    net_recv(&net, &recv, 1, 0, 1, 64 * MIB);
-    net_send(&net, &send, 0, 1, 1, 64 * MIB);
-    while (net_stats(&net, 1).bytes_received < MIB)
-        turn(1);
-    net.nodes[1].transport->ops->abort(net.nodes[1].transport, &key, TCI_ALL_PEERS);
-    assert_int_equal(recv.xfer.status, TC_ERR_CANCELLED);
-    finish(&recv, TC_ERR_CANCELLED);
-    finish(&send, TC_OK);
-    works_again(1, 3 * MIB);
-}
-
-/* ---- Notices and ends ---- */
-
-static void notices_arrive_as_they_were(void **state)
-{
-    struct tci_notice notice = {.kind = TCI_NOTICE_END,
-                                .status = TC_ERR_TIMEOUT,
-                                .culprit = 1,
-                                .arg = 77,
-                                .key = {.tag = 5, .group = 3, .space = TCI_SPACE_P2P_DOWN},
-                                .call = {.count = 9, .root = 2}};
-
-    (void)state;
-    memset(notice.text, 'x', sizeof(notice.text) - 1);
-    net.nodes[2].transport->ops->notify(net.nodes[2].transport, 1, &notice);
-    net_turn_until(&net, &net.nodes[1].notices, 1);
-    assert_memory_equal(&net.nodes[1].notice.text, &notice.text, sizeof(notice.text));
-    assert_int_equal(net.nodes[1].notice.status, TC_ERR_TIMEOUT);
-    assert_int_equal(net.nodes[1].notice.arg, 77);
-    assert_int_equal(net.nodes[1].notice.key.space, TCI_SPACE_P2P_DOWN);
-    assert_int_equal(net.nodes[1].notice.call.count, 9);
-}
-
-static void a_peer_that_closes_is_lost(void **state)
-{
-    struct net_message send, recv, late;
-
-    (void)state;
-    net_send(&net, &send, 0, 1, 1, MIB);
-    net_recv(&net, &recv, 0, 1, 2, 10);
-    turn(3);
-    net.nodes[1].transport->ops->close(net.nodes[1].transport);
-    net.nodes[1].transport = NULL;
-    finish(&send, TC_ERR_PEER_LOST);
-    finish(&recv, TC_ERR_PEER_LOST);
-    net_turn_until(&net, &net.nodes[0].losses, 1);
-    assert_int_equal(net.nodes[0].lost_peer, 1);
-    assert_int_equal(net.nodes[0].error.pub.status, TC_ERR_PEER_LOST);
-    assert_non_null(strstr(net.nodes[0].error.pub.message, "rank 1 has closed its connection"));
-    net_send(&net, &late, 0, 1, 3, 10);
-    finish(&late, TC_ERR_PEER_LOST);
-    turn(3);
-    assert_int_equal(net.nodes[0].losses, 1);
-}
-
-static void peers_that_say_goodbye_are_no_loss(void **state)
-{
-    struct net_message send, recv;
-
-    (void)state;
-    net_recv(&net, &recv, 3, 2, 1, 3 * MIB);
-    net_send(&net, &send, 2, 3, 1, 3 * MIB);
-    for (int r = 0; r < 4; r++)
-        net.nodes[r].transport->ops->leave(net.nodes[r].transport);
-    for (int r = 0; r < 4; r++)
-        net_turn_until(&net, &net.nodes[r].lefts, 1);
-    finish(&recv, TC_OK);
-    finish(&send, TC_OK);
-    for (int r = 0; r < 3; r++) {
-        net.nodes[r].transport->ops->close(net.nodes[r].transport);
-        net.nodes[r].transport = NULL;
-        turn(3);
-    }
-    for (int r = 0; r < 4; r++) {
-        assert_int_equal(net.nodes[r].losses, 0);
-        assert_int_equal(net.nodes[r].lefts, 1);
-    }
-}
-
-static void closing_completes_what_is_live(void **state)
-{
-    struct net_message m[4];
-
-    (void)state;
-    net_send(&net, &m[0], 0, 1, 1, MIB);
-    net_recv(&net, &m[1], 0, 1, 2, 10);
-    net_send(&net, &m[2], 0, 0, 3, 10);
-    net_recv(&net, &m[3], 0, 0, 4, MIB);
-    net.nodes[0].transport->ops->close(net.nodes[0].transport);
-    net.nodes[0].transport = NULL;
-    for (int i = 0; i < 4; i++)
-        finish(&m[i], TC_ERR_CLOSED);
-}
-
 /* ---- Everything at once ---- */
 
 static void a_storm_passes(void **state)
@@ -627,13 +450,6 @@ const struct CMUnitTest transport_suite[] = {
     WITH_TWO(many_small_messages_pass),
     WITH_TWO(other_lengths_are_a_mismatch),
     WITH_TWO(refused_messages_are_dropped),
-    WITH_TWO(transfers_that_wait_are_aborted),
-    WITH_TWO(a_send_in_the_middle_is_aborted),
-    WITH_TWO(a_receive_in_the_middle_is_aborted),
-    WITH_FOUR(notices_arrive_as_they_were),
-    WITH_TWO(a_peer_that_closes_is_lost),
-    WITH_FOUR(peers_that_say_goodbye_are_no_loss),
-    WITH_TWO(closing_completes_what_is_live),
     WITH_FOUR(a_storm_passes),
 };
 const size_t transport_suite_count = TCI_LEN(transport_suite);

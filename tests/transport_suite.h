@@ -56,15 +56,20 @@ void net_send(struct net *net, struct net_message *message, uint32_t from, uint3
 void net_recv(struct net *net, struct net_message *message, uint32_t to, uint32_t from,
               uint64_t tag, size_t len);
 /* The same without posting. */
-void net_prepare(struct net_message *message, bool is_send, uint32_t peer, uint64_t tag, size_t len);
+void net_prepare(struct net_message *message, bool is_send, uint32_t peer, uint64_t tag,
+                 size_t len);
 void net_post(struct net *net, struct net_message *message, uint32_t rank);
 /* Whether it holds what net_send() sends under this tag. */
 bool net_is_intact(const struct net_message *message);
 void net_free(struct net_message *message);
 
-/* The tests, for cmocka_run_group_tests. */
+/* Wait, check the status, and what was received, free. */
+void net_finish(struct net *net, struct net_message *message, tc_status_t status);
+void net_turns(struct net *net, int times);
+
+/* The tests, for cmocka_run_group_tests: messages, and how things end. */
 struct CMUnitTest;
-extern const struct CMUnitTest transport_suite[];
-extern const size_t transport_suite_count;
+extern const struct CMUnitTest transport_suite[], transport_ends[];
+extern const size_t transport_suite_count, transport_ends_count;
 
 #endif

@@ -25,6 +25,16 @@ bool tci_key_is_same_tag(const struct tci_key *a, const struct tci_key *b)
     return a->tag == b->tag && a->group == b->group && a->space == b->space;
 }
 
+bool tci_key_is_same_use(const struct tci_key *a, const struct tci_key *b)
+{
+    return a->use == b->use || a->use == 0 || b->use == 0;
+}
+
+bool tci_key_is_later(const struct tci_key *a, const struct tci_key *b)
+{
+    return !tci_key_is_same_use(a, b) && (int32_t)(a->use - b->use) > 0;
+}
+
 bool tci_key_is_equal(const struct tci_key *a, const struct tci_key *b)
 {
     return a->step == b->step && a->lane == b->lane && tci_key_is_same_tag(a, b);

@@ -51,6 +51,9 @@ void tci_match_init(struct tci_match *match);
 bool tci_key_is_equal(const struct tci_key *a, const struct tci_key *b);
 /* Whether both are of one operation's tag: group, space, tag. */
 bool tci_key_is_same_tag(const struct tci_key *a, const struct tci_key *b);
+/* Whether two uses of a tag are the same one, and whether a is a later one; 0 goes with any. */
+bool tci_key_is_same_use(const struct tci_key *a, const struct tci_key *b);
+bool tci_key_is_later(const struct tci_key *a, const struct tci_key *b);
 bool tci_key_is_same_call(const struct tci_call *a, const struct tci_call *b);
 
 void tci_match_add(struct tci_match *match, struct tci_xfer *xfer);

@@ -175,7 +175,7 @@ __attribute__((format(printf, 2, 3))) void tci_link_lose(struct tci_link *link, 
                                                          ...);
 /* The end without a loss: closed by us. */
 void tci_link_fini(struct tci_link *link);
-/* Queue a frame of control; fills seq and ack.  Without memory the link is lost at the next poll. */
+/* Queue a frame of control; fills seq and ack.  Without memory the next poll loses the link. */
 void tci_link_control(struct tci_link *link, struct tci_frame *frame, const uint8_t *payload);
 void tci_link_say_bye(struct tci_link *link);
 

@@ -158,10 +158,12 @@ static bool use_early(struct tci_link *link, struct tci_xfer *xfer)
     struct tci_early *early;
 
     while ((early = tci_match_early(&tcp->match, xfer->peer, &xfer->key, TCI_EARLY_DATA)) != NULL) {
-        bool is_same = is_same_message(xfer, &early->call, early->total);
-        bool is_dead = (!is_same || early->key.use != xfer->key.use) &&
-                       !tci_tcp_admit(tcp, xfer->peer, &early->key, &early->call);
+        bool is_same = is_same_message(xfer, &early->call, early->total), is_dead;
 
+        if (tci_key_is_later(&early->key, &xfer->key))
+            return false;
+        is_dead = (!is_same || early->key.use != xfer->key.use) &&
+                  !tci_tcp_admit(tcp, xfer->peer, &early->key, &early->call);
         if (is_same && !is_dead) {
             take_early(link, xfer, early);
             return true;
@@ -173,7 +175,7 @@ static bool use_early(struct tci_link *link, struct tci_xfer *xfer)
         }
     }
     early = tci_match_early(&tcp->match, xfer->peer, &xfer->key, TCI_EARLY_WANT);
-    if (early == NULL)
+    if (early == NULL || tci_key_is_later(&early->key, &xfer->key))
         return false;
     if (is_same_message(xfer, &early->call, early->total)) {
         tci_link_drop_early(link, early);
@@ -283,6 +285,8 @@ static const char *on_first_piece(struct tci_link *link, bool is_eager)
     struct tci_xfer *xfer = tci_match_recv(&tcp->match, link->peer, &frame->key, TCI_XFER_BEGUN, 0);
     bool is_same;
 
+    if (xfer != NULL && tci_key_is_later(&frame->key, &xfer->key))
+        xfer = NULL;
     if (xfer == NULL) {
         if (!tci_tcp_admit(tcp, link->peer, &frame->key, &frame->call) || !is_eager)
             discard(link);
@@ -322,7 +326,8 @@ static const char *on_data(struct tci_link *link)
         return on_first_piece(link, is_eager);
     xfer =
         tci_match_recv(&link->tcp->match, link->peer, &frame->key, TCI_XFER_BEGUN, TCI_XFER_BEGUN);
-    if (xfer == NULL || xfer->len != frame->total || xfer->key.use != frame->key.use ||
+    if (xfer == NULL || xfer->len != frame->total ||
+        !tci_key_is_same_use(&xfer->key, &frame->key) ||
         xfer->room[TCI_ROOM_DONE] != frame->offset) {
         discard(link);
         return NULL;
@@ -341,6 +346,8 @@ static const char *on_want(struct tci_link *link)
     struct tci_xfer *xfer =
         tci_match_recv(&tcp->match, link->peer, &frame->key, TCI_XFER_BEGUN | TCI_XFER_GRANTED, 0);
 
+    if (xfer != NULL && tci_key_is_later(&frame->key, &xfer->key))
+        xfer = NULL;
     if (xfer != NULL && is_same_message(xfer, &frame->call, frame->total)) {
         grant(link, xfer);
         return NULL;

@@ -332,9 +332,12 @@ static bool use_early_credit(struct tci_link *link, struct tci_xfer *xfer)
            NULL) {
         bool is_same =
             tci_key_is_same_call(&credit->call, xfer->call) && credit->total == xfer->len;
-        bool is_dead = (!is_same || credit->key.use != xfer->key.use) &&
-                       !tci_tcp_admit(tcp, xfer->peer, &credit->key, &credit->call);
+        bool is_dead;
 
+        if (tci_key_is_later(&credit->key, &xfer->key))
+            return false;
+        is_dead = (!is_same || credit->key.use != xfer->key.use) &&
+                  !tci_tcp_admit(tcp, xfer->peer, &credit->key, &credit->call);
         tci_link_drop_early(link, credit);
         if (is_dead)
             continue;
@@ -406,6 +409,8 @@ void tci_link_on_credit(struct tci_link *link, const struct tci_frame *frame)
     struct tci_early *early;
     bool is_same;
 
+    if (xfer != NULL && tci_key_is_later(&frame->key, &xfer->key))
+        xfer = NULL;
     if (xfer != NULL) {
         is_same = tci_key_is_same_call(xfer->call, &frame->call) && xfer->len == frame->total;
         if ((!is_same || xfer->key.use != frame->key.use) &&
