@@ -46,8 +46,7 @@ static void carry_out_doom(struct tci_task *task)
     struct doom    *doom = tci_container_of(task, struct doom, task);
     struct tci_tag *tag = tag_of(doom->comm, &doom->key, doom->peer);
 
-    if (tag != NULL && tag->op != NULL && tag->op->state != TCI_OP_NEW &&
-        tag->op->key.use <= doom->key.use)
+    if (tag != NULL && tag->op != NULL && tag->op->key.use <= doom->key.use)
         tci_op_fail(tag->op, &doom->error, doom->tell);
     struct tci_comm *comm = doom->comm;
     tci_free(doom);
@@ -106,7 +105,7 @@ static bool admit(struct tci_transport_sink *sink, uint32_t peer, const struct t
     struct tci_comm *comm = comm_of(sink);
     struct tci_tag  *tag = tag_of(comm, key, peer);
 
-    if (tag == NULL || key->group != comm->group || key->use <= tag->dead_use)
+    if (tag == NULL || key->group != comm->group || tci_tag_is_dead(tag, key->use))
         return false;
     if (tag->op != NULL && tag->op->state == TCI_OP_RUNNING) {
         if (tci_call_is_equal(call, &tag->op->args.call) || key->use > tag->op->key.use)
@@ -114,6 +113,8 @@ static bool admit(struct tci_transport_sink *sink, uint32_t peer, const struct t
         doom_mismatch(comm, tag->op, peer, call);
         return false;
     }
+    if (tag->op == NULL && tag->is_counted && key->use != 0 && key->use <= tag->uses)
+        return false; /* of a use that has ended well here */
     remember_call(tag, peer, key, call);
     return true;
 }
@@ -121,24 +122,23 @@ static bool admit(struct tci_transport_sink *sink, uint32_t peer, const struct t
 static void end_noticed(struct tci_comm *comm, uint32_t peer, const struct tci_notice *notice)
 {
     struct tci_tag  *tag = tag_of(comm, &notice->key, peer);
+    uint32_t         use = notice->key.use;
     struct tci_error error = {0};
 
-    if (tag == NULL || notice->key.use <= tag->dead_use || notice->key.group != comm->group)
+    if (tag == NULL || notice->key.group != comm->group || tci_tag_is_dead(tag, use))
         return;
     tci_error_set(&error, notice->status, notice->culprit, notice->key.tag, NULL, "%s",
                   notice->text);
-    if (tag->op != NULL && tag->op->state != TCI_OP_NEW) {
-        if (tag->op->key.use <= notice->key.use)
-            tci_op_fail(tag->op, &error, false);
+    if (tag->op != NULL && (tag->op->key.use == use || use == 0 || !tag->is_counted)) {
+        tci_op_fail(tag->op, &error, false);
         return;
     }
-    if (tag->uses >= notice->key.use)
-        return; /* it was finished here: that result stands */
-    tag->dead_use = notice->key.use;
-    if (tag->death == NULL && (tag->death = tci_alloc(sizeof(error))) != NULL)
-        tci_error_copy(tag->death, &error);
-    comm->transport->ops->abort(comm->transport, &notice->key,
-                                is_p2p(notice->key.space) ? (int)peer : TCI_ALL_PEERS);
+    if (use == 0 || !tag->is_counted || tag->uses >= use)
+        return; /* it was finished here, and that result stands; or it ends at its deadline */
+    tci_tag_kill(tag, use, &error);
+    if (tag->op == NULL && use == tag->uses + 1)
+        comm->transport->ops->abort(comm->transport, &notice->key,
+                                    is_p2p(notice->key.space) ? (int)peer : TCI_ALL_PEERS);
 }
 
 /* Notices are handled in a turn of their own, for the same reason as a doom. */

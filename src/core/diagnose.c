@@ -12,6 +12,7 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/comm.h"
+#include "core/match.h"
 
 /* Time kept for the answers: the deadline itself is never moved. */
 enum { GRACE_MS_MAX = 1000 };
@@ -177,10 +178,10 @@ void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_
 
     if (asked->culprit < 0 || asked->culprit >= comm->size || asked->culprit == comm->rank)
         return;
-    if (tag != NULL && tag->op != NULL && tag->op->state != TCI_OP_NEW) {
+    if (tag != NULL && tag->op != NULL && tci_key_is_same_use(&tag->op->key, &asked->key)) {
         answer.status = TC_PENDING;
         answer.call = tag->op->args.call;
-    } else if (tag != NULL && tag->uses >= asked->key.use) {
+    } else if (tag != NULL && tag->uses >= asked->key.use + (tag->op != NULL)) {
         answer.status = TC_OK;
     }
     describe_last(comm, answer.text, sizeof(answer.text));
@@ -202,7 +203,8 @@ void tci_diagnose_heard(struct tci_comm *comm, const struct tci_notice *answer)
         return;
     }
     struct tci_tag *tag = tci_tags_get(&comm->tags, &name);
-    if (tag == NULL || tag->op == NULL || tag->op->answers == NULL)
+    if (tag == NULL || tag->op == NULL || tag->op->answers == NULL ||
+        !tci_key_is_same_use(&tag->op->key, &answer->key))
         return;
     struct tci_answers *answers = tag->op->answers;
     bool is_absent = answer->status == TC_ERR_NOT_INITIALIZED;

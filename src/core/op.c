@@ -169,18 +169,12 @@ static bool meets_the_past(struct tci_op *op)
     struct tci_tag *tag = op->tag;
     char            mine[160], theirs[160];
 
-    if (tag->death != NULL) {
-        struct tci_error *death = tag->death;
-        tag->death = NULL;
-        tci_op_fail(op, death, false);
-        tci_free(death);
-        return true;
-    }
     for (size_t f = 0; f < TCI_LEN(tag->foreign); f++) {
         struct tci_foreign foreign = tag->foreign[f];
+        if (foreign.peer < 0 || (op->key.use != 0 && foreign.use > op->key.use))
+            continue; /* none, or of a use to come */
         tag->foreign[f].peer = -1;
-        if (foreign.peer < 0 || foreign.use > op->key.use ||
-            tci_call_is_equal(&foreign.call, &op->args.call))
+        if (tci_call_is_equal(&foreign.call, &op->args.call))
             continue;
         tci_op_fail_with(op, TC_ERR_MISMATCH, foreign.peer, true,
                          "rank %d calls %s, rank %d calls %s: make the calls agree",
@@ -231,18 +225,16 @@ static void wait_for_futures(struct tci_op *op)
 
 static void enter(struct tci_task *task)
 {
-    struct tci_op   *op = op_of(task);
-    struct tci_comm *comm = op->comm;
-    struct tci_error broken;
+    struct tci_op    *op = op_of(task);
+    struct tci_comm  *comm = op->comm;
+    struct tci_error  broken;
+    struct tci_death *death;
 
     tci_list_add(&comm->ops, &op->link);
     op->key = (struct tci_key){.tag = op->args.tag,
                                .group = comm->group,
                                .space = (uint8_t)op->args.space,
-                               .use = ++op->tag->uses};
-    if (op->key.use <= op->tag->dead_use) /* ended elsewhere before it was entered here */
-        op->key.use = op->tag->uses = op->tag->death != NULL ? op->tag->dead_use
-                                                             : op->tag->dead_use + 1;
+                               .use = tci_tags_enter(op->tag, op)};
     comm->last.name = op->args.name;
     comm->last.space = op->args.space;
     comm->last.tag = op->args.tag;
@@ -250,6 +242,12 @@ static void enter(struct tci_task *task)
     tci_comm_error(comm, &broken);
     if (broken.pub.status != TC_OK) {
         tci_op_fail_with(op, broken.pub.status, broken.pub.rank, false, "%s", broken.text);
+        return;
+    }
+    death = tci_tag_take_death(op->tag, op->key.use);
+    if (death != NULL) {
+        tci_op_fail(op, &death->error, false);
+        tci_free(death);
         return;
     }
     tci_diagnose_arm(op);
@@ -322,7 +320,7 @@ tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args)
         forget_op(op, &comm->context->ops);
         return fail_start(comm, args, TC_ERR_ALLOC);
     }
-    status = tci_tags_reserve(&comm->tags, &name, op, &op->tag);
+    status = tci_tags_reserve(&comm->tags, &name, &op->tag);
     if (status != TC_OK) {
         tc_future_release(op->future);
         tc_future_release(op->future);

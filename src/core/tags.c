@@ -15,12 +15,19 @@ void tci_tags_init(struct tci_tags *tags)
     tags->table = NULL;
     tci_list_init(&tags->idle);
     tags->idle_count = 0;
+    tci_list_init(&tags->released);
+    tags->has_forgotten = false;
 }
 
 static void forget(struct tci_tags *tags, struct tci_tag *tag)
 {
     HASH_DEL(tags->table, tag);
-    tci_free(tag->death);
+    while (tag->deaths != NULL) {
+        struct tci_death *death = tag->deaths;
+
+        tag->deaths = death->next;
+        tci_free(death);
+    }
     tci_free(tag);
 }
 
@@ -37,17 +44,17 @@ void tci_tags_fini(struct tci_tags *tags)
 
 static void leave_idle(struct tci_tags *tags, struct tci_tag *tag)
 {
-    if (!tci_list_is_empty(&tag->idle)) {
-        tci_list_del(&tag->idle);
-        tags->idle_count--;
-    }
+    tci_list_del(&tag->idle);
+    tags->idle_count -= tag->is_idle;
+    tag->is_idle = false;
 }
 
 /* Remember an idle tag for a while.  One that has failed is kept for good, as every rank keeps
  * it: late messages of the failed use must not meet a later one. */
 static void enter_idle(struct tci_tags *tags, struct tci_tag *tag)
 {
-    if (tag->dead_use != 0 || tag->death != NULL || tag->foreign[0].peer >= 0)
+    if (tag->dead_use != 0 || tag->deaths != NULL || tag->foreign[0].peer >= 0 ||
+        tag->foreign[1].peer >= 0)
         return;
     if (tag->name.space == TCI_SPACE_ORDERED || tag->name.space == TCI_SPACE_INTERNAL ||
         tag->name.space >= TCI_SPACE_P2P_ORDERED_UP) {
@@ -55,11 +62,24 @@ static void enter_idle(struct tci_tags *tags, struct tci_tag *tag)
         return;
     }
     tci_list_add(&tags->idle, &tag->idle);
+    tag->is_idle = true;
     if (++tags->idle_count > TCI_TAGS_IDLE_MAX) {
         struct tci_tag *oldest =
             tci_container_of(tci_list_first(&tags->idle), struct tci_tag, idle);
         leave_idle(tags, oldest);
         forget(tags, oldest);
+        tags->has_forgotten = true;
+    }
+}
+
+/* What the loop writes into a tag decides whether it may go idle, so the loop lets it. */
+static void sweep_released(struct tci_tags *tags)
+{
+    struct tci_list *first;
+
+    while ((first = tci_list_first(&tags->released)) != NULL) {
+        tci_list_del(first);
+        enter_idle(tags, tci_container_of(first, struct tci_tag, idle));
     }
 }
 
@@ -74,6 +94,7 @@ static struct tci_tag *find_or_make(struct tci_tags *tags, const struct tci_tag_
     if (tag == NULL)
         return NULL;
     tag->name = *name;
+    tag->is_counted = !tags->has_forgotten;
     tag->foreign[0].peer = tag->foreign[1].peer = -1;
     tci_list_init(&tag->idle);
     HASH_ADD(hh, tags->table, name, sizeof(tag->name), tag);
@@ -86,7 +107,7 @@ static struct tci_tag *find_or_make(struct tci_tags *tags, const struct tci_tag_
 }
 
 tc_status_t tci_tags_reserve(struct tci_tags *tags, const struct tci_tag_name *name,
-                             struct tci_op *op, struct tci_tag **out)
+                             struct tci_tag **out)
 {
     tc_status_t status = TC_OK;
 
@@ -98,8 +119,7 @@ tc_status_t tci_tags_reserve(struct tci_tags *tags, const struct tci_tag_name *n
         status = TC_ERR_BUSY;
     } else {
         leave_idle(tags, tag);
-        tag->is_reserved = true;
-        tag->op = op;
+        tag->is_reserved = tag->is_running = true;
         *out = tag;
     }
     pthread_mutex_unlock(&tags->lock);
@@ -115,21 +135,31 @@ tc_status_t tci_tags_release(struct tci_tags *tags, const struct tci_tag_name *n
     HASH_FIND(hh, tags->table, name, sizeof(*name), tag);
     if (tag == NULL || !tag->is_reserved) {
         status = TC_ERR_INVALID_ARG;
-    } else if (tag->op != NULL) {
+    } else if (tag->is_running) {
         status = TC_ERR_BUSY;
     } else {
         tag->is_reserved = false;
-        enter_idle(tags, tag);
+        tci_list_add(&tags->released, &tag->idle);
     }
     pthread_mutex_unlock(&tags->lock);
     return status;
 }
 
+uint32_t tci_tags_enter(struct tci_tag *tag, struct tci_op *op)
+{
+    TC_ASSERT(tag->op == NULL);
+    tag->op = op;
+    tag->uses++;
+    return tag->is_counted ? tag->uses : 0;
+}
+
 void tci_tags_end(struct tci_tags *tags, struct tci_tag *tag, bool release)
 {
-    pthread_mutex_lock(&tags->lock);
-    TC_ASSERT(tag->is_reserved);
     tag->op = NULL;
+    pthread_mutex_lock(&tags->lock);
+    TC_ASSERT(tag->is_reserved && tag->is_running);
+    tag->is_running = false;
+    sweep_released(tags);
     if (release) {
         tag->is_reserved = false;
         enter_idle(tags, tag);
@@ -140,9 +170,49 @@ void tci_tags_end(struct tci_tags *tags, struct tci_tag *tag, bool release)
 struct tci_tag *tci_tags_get(struct tci_tags *tags, const struct tci_tag_name *name)
 {
     pthread_mutex_lock(&tags->lock);
+    sweep_released(tags);
     struct tci_tag *tag = find_or_make(tags, name);
     if (tag != NULL && !tag->is_reserved)
         leave_idle(tags, tag); /* the caller is about to write something down */
     pthread_mutex_unlock(&tags->lock);
     return tag;
+}
+
+/* ---- uses that have failed ------------------------------------------------------------------ */
+
+bool tci_tag_is_dead(const struct tci_tag *tag, uint32_t use)
+{
+    if (use == 0 || !tag->is_counted)
+        return false;
+    if (use <= tag->dead_use)
+        return true;
+    for (const struct tci_death *death = tag->deaths; death != NULL; death = death->next)
+        if (death->use == use)
+            return true;
+    return false;
+}
+
+void tci_tag_kill(struct tci_tag *tag, uint32_t use, const struct tci_error *error)
+{
+    struct tci_death **at = &tag->deaths;
+    struct tci_death  *death = tci_alloc(sizeof(*death));
+
+    if (death == NULL)
+        return; /* it ends at its deadline */
+    death->use = use;
+    tci_error_copy(&death->error, error);
+    while (*at != NULL && (*at)->use < use)
+        at = &(*at)->next;
+    death->next = *at;
+    *at = death;
+}
+
+struct tci_death *tci_tag_take_death(struct tci_tag *tag, uint32_t use)
+{
+    struct tci_death *death = tag->deaths;
+
+    if (death == NULL || death->use != use)
+        return NULL;
+    tag->deaths = death->next;
+    return death;
 }

@@ -11,8 +11,9 @@
 
 struct tci_op;
 
-/* Idle tags that are remembered.  A use count that was forgotten starts again at 1, which only
- * makes a mismatch harder to tell from a peer that is one operation ahead. */
+/* Idle tags that are remembered.  From the first that was forgotten on, new ones are not counted:
+ * their use is 0, which stands for any, and a peer that is one operation ahead is taken for one
+ * that is not. */
 enum { TCI_TAGS_IDLE_MAX = 65536 };
 
 /* Key of the table; no padding. */
@@ -29,16 +30,24 @@ struct tci_foreign {
     int32_t         peer; /* -1: none */
 };
 
+/* A use that another rank has ended before this one has entered it. */
+struct tci_death {
+    struct tci_death *next;
+    uint32_t          use;
+    struct tci_error  error;
+};
+
 struct tci_tag {
     struct tci_tag_name name;
     UT_hash_handle      hh;
     struct tci_list     idle;     /* oldest first; in no list while reserved or pinned */
-    struct tci_op      *op;       /* running, or NULL */
-    bool                is_reserved;
-    uint32_t            uses;     /* operations started here */
-    uint32_t            dead_use; /* uses up to this one have failed somewhere: drop their messages */
+    bool                is_reserved, is_running, is_idle; /* under the lock */
+    bool                is_counted;
+    struct tci_op      *op;       /* entered and not ended, or NULL */
+    uint32_t            uses;     /* operations entered here */
+    uint32_t            dead_use; /* uses up to this one have failed: drop their messages */
     struct tci_foreign  foreign[2]; /* the first call that came early, and the first unlike it */
-    struct tci_error   *death;    /* owned; the next use has failed already, elsewhere */
+    struct tci_death   *deaths;   /* owned; of uses to come, the next first */
 };
 
 /* Reservations may be asked for by any thread, hence the one lock; all else of a tag belongs to
@@ -48,19 +57,30 @@ struct tci_tags {
     struct tci_tag *table;
     struct tci_list idle;
     size_t          idle_count;
+    struct tci_list released; /* by the application; the loop lets them go idle */
+    bool            has_forgotten;
 };
 
 void tci_tags_init(struct tci_tags *tags);
 void tci_tags_fini(struct tci_tags *tags);
 
-/* Reserve a tag for op: TC_OK, TC_ERR_BUSY or TC_ERR_ALLOC.  Any thread. */
+/* Reserve a tag: TC_OK, TC_ERR_BUSY or TC_ERR_ALLOC.  Any thread. */
 tc_status_t tci_tags_reserve(struct tci_tags *tags, const struct tci_tag_name *name,
-                             struct tci_op *op, struct tci_tag **out);
+                             struct tci_tag **out);
 /* The caller's release: TC_OK, TC_ERR_BUSY while the operation runs, TC_ERR_INVALID_ARG.  Any
  * thread. */
 tc_status_t tci_tags_release(struct tci_tags *tags, const struct tci_tag_name *name);
-/* The operation has ended; releases too, if told. */
+/* The operation is entered: gives the number of this use, 0 when it is not counted.  Loop. */
+uint32_t tci_tags_enter(struct tci_tag *tag, struct tci_op *op);
+/* The operation has ended; releases too, if told.  Loop. */
 void tci_tags_end(struct tci_tags *tags, struct tci_tag *tag, bool release);
+
+/* Whether a use has failed, here or elsewhere: its messages are dropped.  Loop. */
+bool tci_tag_is_dead(const struct tci_tag *tag, uint32_t use);
+/* Remember that a use to come has ended elsewhere; without memory it is not.  Loop. */
+void tci_tag_kill(struct tci_tag *tag, uint32_t use, const struct tci_error *error);
+/* Why the use that is entered now has ended already; NULL: it has not.  The caller frees.  Loop. */
+struct tci_death *tci_tag_take_death(struct tci_tag *tag, uint32_t use);
 
 /* The entry of a name: made when there is none; NULL without memory.  Loop thread. */
 struct tci_tag *tci_tags_get(struct tci_tags *tags, const struct tci_tag_name *name);

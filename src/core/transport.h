@@ -42,9 +42,10 @@ struct tci_call {
 };
 
 /* Which message this is.  Both ends compute it from the plan, so there is no wildcard.  Equal
- * keys of one pair of ranks match in the order in which they were posted.  `use` takes no part in
- * the matching: it counts how often the sender has used the tag, and serves to tell messages of
- * an operation that failed from those of the next one under the same tag. */
+ * keys of one pair of ranks match in the order in which they were posted.  `use` counts how often
+ * the sender has used the tag, and serves to tell messages of an operation that failed from those
+ * of the next one under the same tag: a message of a later use waits for that use.  0: not counted,
+ * goes with any. */
 struct tci_key {
     uint64_t tag;
     uint32_t group;
@@ -86,7 +87,7 @@ struct tci_cq {
     struct tci_task   task; /* task.fn is the reader's */
     bool              is_posted;
 };
-void             tci_cq_init(struct tci_cq *cq, struct tci_exec *exec, void (*fn)(struct tci_task *));
+void tci_cq_init(struct tci_cq *cq, struct tci_exec *exec, void (*fn)(struct tci_task *));
 void             tci_cq_push(struct tci_cq *cq, struct tci_xfer *xfer, tc_status_t status);
 struct tci_xfer *tci_cq_pull(struct tci_cq *cq); /* NULL: none; then the next push posts again */
 
