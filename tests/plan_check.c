@@ -29,7 +29,7 @@ bool plan_fails(struct plan_proof *proof, uint32_t rank, uint32_t i, const char 
     return false;
 }
 
-/* ---- What there is ---------------------------------------------------------------------------- */
+/* ---- What there is --------------------------------------------------------------------------- */
 
 static const struct tci_plan *plan_of(const struct plan_case *subject, uint32_t rank)
 {
@@ -115,7 +115,7 @@ uint32_t plan_cell(const struct plan_proof *proof, uint32_t rank, struct tci_sli
     return shared && of->plan->layout == TCI_LAYOUT_SCATTER ? 0 : of->src_cells + slice.block;
 }
 
-/* ---- The run ---------------------------------------------------------------------------------- */
+/* ---- The run --------------------------------------------------------------------------------- */
 
 static bool has_ended(const struct plan_rank *rank, uint32_t i)
 {
@@ -200,21 +200,21 @@ static bool move_step(struct plan_proof *proof, uint32_t r, uint32_t i, uint32_t
 }
 
 /* A stack of ranks that may be able to move, each at most once. */
-struct todo {
+struct queue {
     uint32_t *ranks;
     bool *is_in;
     uint32_t count;
 };
 
-static void add_rank(struct todo *todo, uint32_t rank)
+static void add_rank(struct queue *queue, uint32_t rank)
 {
-    if (todo->is_in[rank])
+    if (queue->is_in[rank])
         return;
-    todo->is_in[rank] = true;
-    todo->ranks[todo->count++] = rank;
+    queue->is_in[rank] = true;
+    queue->ranks[queue->count++] = rank;
 }
 
-static bool move_rank(struct plan_proof *proof, uint32_t r, struct todo *todo)
+static bool move_rank(struct plan_proof *proof, uint32_t r, struct queue *queue)
 {
     struct plan_rank *rank = &proof->ranks[r];
 
@@ -228,8 +228,8 @@ static bool move_rank(struct plan_proof *proof, uint32_t r, struct todo *todo)
         if (!move_step(proof, r, i, &moved))
             return false;
         if (moved != NO_STEP) {
-            add_rank(todo, moved);
-            add_rank(todo, r);
+            add_rank(queue, moved);
+            add_rank(queue, r);
         }
         if (moved != NO_STEP && rank->base > i)
             i = rank->base - 1;
@@ -240,22 +240,22 @@ static bool move_rank(struct plan_proof *proof, uint32_t r, struct todo *todo)
 static bool run(struct plan_proof *proof)
 {
     uint32_t n = proof->subject.size;
-    struct todo todo = {malloc(n * sizeof(uint32_t)), calloc(n, sizeof(bool)), 0};
+    struct queue queue = {malloc(n * sizeof(uint32_t)), calloc(n, sizeof(bool)), 0};
     bool ok = true;
 
     for (uint32_t r = n; r > 0; r--)
-        add_rank(&todo, r - 1);
-    while (ok && todo.count > 0) {
-        uint32_t r = todo.ranks[--todo.count];
+        add_rank(&queue, r - 1);
+    while (ok && queue.count > 0) {
+        uint32_t r = queue.ranks[--queue.count];
 
-        todo.is_in[r] = false;
-        ok = move_rank(proof, r, &todo);
+        queue.is_in[r] = false;
+        ok = move_rank(proof, r, &queue);
     }
     for (uint32_t r = 0; r < n && ok; r++)
         if (proof->ranks[r].base < proof->ranks[r].steps)
             ok = plan_fails(proof, r, proof->ranks[r].base, "never ends");
-    free(todo.ranks);
-    free(todo.is_in);
+    free(queue.ranks);
+    free(queue.is_in);
     return ok;
 }
 

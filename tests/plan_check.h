@@ -21,12 +21,12 @@
  *              canonical, else one expression that is the same on every rank; `last` marks the
  *              RECV_REDUCE that completes a block, and no other
  *
- * Why one run is enough.  No step chooses at run time, so an execution is a marked graph: if one run
- * ends, all do, and with (4) all give the same.  A run within a small window is also one within any
- * larger, so 2 for the smallest window is 2 for all.  Memory is judged by what must have ended
+ * Why one run is enough.  No step chooses at run time, so an execution is a marked graph: if one
+ * run ends, all do, and with (4) all give the same.  A run within a small window is also one within
+ * any larger, so 2 for the smallest window is 2 for all.  Memory is judged by what must have ended
  * before a step opens: its waits, its fence, what lies TCI_WINDOW back, and, along messages, what
- * these waited for.  A smaller window only adds to that, so 4 at TCI_WINDOW is 4 for all.  A message
- * tells the receiver about its sender, never the sender about its receiver, so that 4 also holds
+ * these waited for.  A smaller window only adds to that, so 4 at TCI_WINDOW is 4 for all.  A
+ * message tells the receiver about its sender, never the sender about its receiver, so 4 also holds
  * where a small message is sent before its receive is open (eager). */
 struct plan_case {
     const struct tci_plan *plan;
@@ -43,8 +43,8 @@ struct plan_case {
 /* The smallest window that plans must end with. */
 enum { PLAN_WINDOW_MIN = 2 };
 
-/* True if all of it holds, else `why` says what does not.  For TCI_COLL_P2P, `root` runs the plan and
- * the rank after it the other half. */
+/* True if all of it holds, else `why` says what does not.  For TCI_COLL_P2P, `root` runs the plan
+ * and the rank after it the other half. */
 bool plan_check(const struct plan_case *subject, char *why, size_t why_max);
 
 #endif

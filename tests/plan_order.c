@@ -1,4 +1,4 @@
-/* plan_order.c - what must have ended before a step opens; whether touches of memory are ordered. */
+/* plan_order.c - what must have ended before a step opens; whether touches of memory overlap. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "core/assert.h"
 #include "plan_check_inside.h"
 
-/* ---- What is known ---------------------------------------------------------------------------- */
+/* ---- What is known --------------------------------------------------------------------------- */
 
 static void join(struct plan_ended *into, struct plan_ended from)
 {
@@ -123,7 +123,7 @@ void plan_clocks_pass(struct plan_proof *proof, uint32_t rank, uint32_t i)
         join_all(proof, prefix, prefix_of(proof, rank, i - 1));
 }
 
-/* ---- Memory ----------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 struct touch {
     uint32_t cell, step;

@@ -6,7 +6,7 @@
 #include "core/assert.h"
 #include "plan_check_inside.h"
 
-/* ---- Equal expressions are one value ---------------------------------------------------------- */
+/* ---- Equal expressions are one value --------------------------------------------------------- */
 
 static uint64_t *inputs_of(const struct plan_values *values, uint32_t value)
 {
@@ -111,7 +111,7 @@ static uint32_t fold_value(struct plan_proof *proof, uint32_t block)
     return v;
 }
 
-/* ---- What the steps do ------------------------------------------------------------------------ */
+/* ---- What the steps do ----------------------------------------------------------------------- */
 
 static uint32_t *cell_at(const struct plan_proof *proof, uint32_t rank, struct tci_slice slice)
 {
@@ -197,7 +197,7 @@ bool plan_values_local(struct plan_proof *proof, uint32_t rank, uint32_t i)
     return true;
 }
 
-/* ---- What must be there at the end ------------------------------------------------------------ */
+/* ---- What must be there at the end ----------------------------------------------------------- */
 
 /* A complete reduction of a block. */
 static bool check_reduced(struct plan_proof *proof, uint32_t r, uint32_t v, uint32_t block)

@@ -20,7 +20,7 @@
 
 enum { PLANS_MAX = 64, SURVIVORS_SHOWN = 10 };
 
-/* ---- What is broken --------------------------------------------------------------------------- */
+/* ---- What is broken -------------------------------------------------------------------------- */
 
 /* Each changes a step, or gives false where there is nothing to change. */
 typedef bool (*break_fn)(const struct tci_shape *shape, struct tci_step *step);
@@ -120,7 +120,7 @@ static const struct {
 
 enum { BREAKS_OF_WAITS = 3 };
 
-/* ---- The broken plan -------------------------------------------------------------------------- */
+/* ---- The broken plan ------------------------------------------------------------------------- */
 
 /* A plan has no place for its own data, so the one that is broken now stands here. */
 static struct {

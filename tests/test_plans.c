@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <string.h>
 
 #include "algo/algo.h"
 #include "core/base.h"
@@ -27,7 +28,7 @@ static void prove(const struct plan_case *subject)
         fail_msg("window %u: %s", subject->window, why);
 }
 
-/* ---- Small sizes: all of them ----------------------------------------------------------------- */
+/* ---- Small sizes: all of them ---------------------------------------------------------------- */
 
 /* The smallest window proves the larger ones too; up to 17 ranks that is not taken on trust. */
 static bool prove_case(const struct plan_case *subject, void *arg)
@@ -54,7 +55,7 @@ static void small_sizes_hold(const struct tci_plan *plan)
     print_message("           %u cases up to %u ranks", cases, size_max[test_effort()]);
 }
 
-/* ---- Large sizes: samples --------------------------------------------------------------------- */
+/* ---- Large sizes: samples -------------------------------------------------------------------- */
 
 /* Only what a rank's own waits give counts here, which is the stricter proof.  A barrier is about
  * what is known along messages, at n * n words a step, so it stops earlier. */
@@ -98,7 +99,7 @@ static void a_plan_is_proved(void **state)
     large_sizes_hold(*state);
 }
 
-/* ---- Very large sizes: both ends agree -------------------------------------------------------- */
+/* ---- Very large sizes: both ends agree ------------------------------------------------------- */
 
 static void a_send_meets_its_receive(const struct tci_plan *plan, const struct tci_shape *shape,
                                      uint32_t i)
@@ -132,7 +133,7 @@ static void sends_among_100000_ranks_meet_their_receives(void **state)
         }
 }
 
-/* ---- The table -------------------------------------------------------------------------------- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 static void plans_are_found_by_name_and_by_id(void **state)
 {
@@ -163,9 +164,34 @@ static void a_plan_is_printed_step_by_step(void **state)
                               "    3  RECV dst 1 from 0\n");
 }
 
+/* What docs/plans.md shows of a plan is what the plan does. */
+static void plans_are_drawn_in_the_docs_as_they_are(void **state)
+{
+    static char docs[65536];
+    FILE *in = fopen(TEST_SOURCE_DIR "/docs/plans.md", "r");
+
+    (void)state;
+    assert_non_null(in);
+    docs[fread(docs, 1, sizeof docs - 1, in)] = 0;
+    fclose(in);
+
+    for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++) {
+        struct tci_shape shape = {.rank = 1, .size = 4, .radix = 2};
+        char text[4096] = "";
+        FILE *out = fmemopen(text, sizeof text, "w");
+
+        assert_non_null(out);
+        shape.in_place = (*plan)->coll == TCI_COLL_BROADCAST;
+        plan_text_print(out, *plan, &shape);
+        fclose(out);
+        if (strstr(docs, text) == NULL)
+            fail_msg("docs/plans.md does not show this:\n%s", text);
+    }
+}
+
 int main(void)
 {
-    static struct CMUnitTest tests[PLANS_MAX + 3];
+    static struct CMUnitTest tests[PLANS_MAX + 4];
     static char names[PLANS_MAX][64];
     size_t count = 0;
 
@@ -178,6 +204,7 @@ int main(void)
     }
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(plans_are_found_by_name_and_by_id);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(a_plan_is_printed_step_by_step);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(plans_are_drawn_in_the_docs_as_they_are);
     tests[count++] =
         (struct CMUnitTest)cmocka_unit_test(sends_among_100000_ranks_meet_their_receives);
     return _cmocka_run_group_tests("plans", tests, count, NULL, NULL);

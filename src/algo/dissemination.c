@@ -10,7 +10,8 @@
  *   waits: a send brings its receiver news of the sender and of some ranks before that, so it
  *   waits for the receives that it has those from: for the last of them, and for the send of
  *   that round, which has waited for the others.  In the last round they may be few: for n = 5
- *   only the sender itself is news, and the send waits for nothing.
+ *   only the sender itself is news, and the send waits for nothing; up to n = 3/4 * 2^L the
+ *   longest path has L - 1 messages.
  *
  * Source: Hensgen, Finkel, Manber 1988.
  */
