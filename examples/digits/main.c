@@ -1,0 +1,194 @@
+/* main.c - digits: data-parallel training of a small net, the demo of the library. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data.h"
+#include "options.h"
+#include "timeline.h"
+#include "trainer.h"
+#include "world.h"
+
+/* ---- Before --------------------------------------------------------------------------------- */
+
+/* Rank 0 reads; the others get the digits from it, or hear with a count of 0 that there are none. */
+static bool share_data(struct world *world, const char *path, struct data *data)
+{
+    uint64_t count = 0;
+    bool is_first = world->rank == 0;
+
+    if (is_first && data_read(path, data))
+        count = data->count;
+    if (!world_wait(world, tc_broadcast_async(world->group, TC_TAG_ORDERED, &count, 1, TC_DTYPE_U64,
+                                              0, NULL)) ||
+        count == 0)
+        return false;
+
+    if (!is_first) {
+        data->count = count;
+        data->digits = calloc(count, sizeof *data->digits);
+        if (data->digits == NULL) {
+            fprintf(stderr, "digits: rank %d: no memory for the digits\n", world->rank);
+            return false;
+        }
+    }
+    return world_wait(world,
+                      tc_broadcast_async(world->group, TC_TAG_ORDERED, data->digits,
+                                         count * sizeof *data->digits, TC_DTYPE_U8, 0, NULL));
+}
+
+static void introduce(const struct trainer *trainer)
+{
+    const struct options *options = trainer->options;
+
+    if (trainer->world->rank != 0 || options->is_quiet)
+        return;
+    printf("%zu digits to learn, %zu to test; %d rank%s, %zu samples a step\n",
+           trainer->train.count, trainer->test.count, trainer->world->size,
+           trainer->world->size == 1 ? "" : "s", options->batch);
+    printf("layers %d", DIGIT_PIXELS);
+    for (size_t i = 0; i < NET_LAYERS; i++)
+        printf("-%zu", trainer->net.layers[i].outputs);
+    printf(", %zu weights\n", trainer->net.count);
+}
+
+/* ---- After ---------------------------------------------------------------------------------- */
+
+/* FNV-1a of 64 bits over the weights' bytes. */
+static uint64_t hash_weights(const struct net *net)
+{
+    const unsigned char *bytes = (const unsigned char *)net->params;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < net->count * sizeof *net->params; i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* Whether all ranks have rank 0's weights; rank 0 says so. */
+static bool compare_weights(struct world *world, const struct trainer *trainer)
+{
+    uint64_t own = hash_weights(&trainer->net);
+    uint64_t *all = calloc((size_t)world->size, sizeof *all);
+    bool is_first = world->rank == 0;
+    bool is_same =
+        all != NULL && world_wait(world, tc_allgather_async(world->group, TC_TAG_ORDERED, &own, all,
+                                                            1, TC_DTYPE_U64, NULL));
+
+    for (int rank = 1; is_same && rank < world->size; rank++) {
+        if (all[rank] == all[0])
+            continue;
+        is_same = false;
+        if (is_first)
+            fprintf(stderr,
+                    "digits: weights differ: rank 0 has hash %016" PRIx64
+                    ", rank %d has %016" PRIx64 "\n",
+                    all[0], rank, all[rank]);
+    }
+    if (is_same && is_first && !trainer->options->is_quiet) {
+        if (world->size > 1)
+            printf("weights are the same bits on all %d ranks (hash %016" PRIx64 ")\n", world->size,
+                   own);
+        else
+            printf("weights have the hash %016" PRIx64 "\n", own);
+    }
+    free(all);
+    return is_same;
+}
+
+/* The share of communication that was hidden, of all ranks together. */
+static bool report_overlap(struct world *world, const struct trainer *trainer, double *hidden_out)
+{
+    double size = world->size;
+    double numbers[3];
+
+    overlap_finish(&world->overlap, world->context, world->is_turned);
+    numbers[0] = (double)world->overlap.busy_ns / 1e9;
+    numbers[1] = (double)world->overlap.exposed_ns / 1e9;
+    numbers[2] = (double)world->overlap.blocked_ns / 1e9;
+    if (!world_sum(world, numbers, 3))
+        return false;
+    *hidden_out = numbers[0] > 0 ? 1 - numbers[1] / numbers[0] : 0;
+    if (world->rank == 0 && !trainer->options->is_quiet && world->size > 1)
+        printf("%.2f s of training; communication took %.2f s a rank, %.0f %% of it hidden behind "
+               "compute; blocked for %.2f s\n",
+               trainer->busy_seconds, numbers[0] / size, 100 * *hidden_out, numbers[2] / size);
+    return true;
+}
+
+static bool write_weights(const struct net *net, const char *path)
+{
+    FILE *file = fopen(path, "we");
+    bool is_written =
+        file != NULL && fwrite(net->params, sizeof *net->params, net->count, file) == net->count;
+
+    is_written = (file == NULL || fclose(file) == 0) && is_written;
+    if (!is_written)
+        fprintf(stderr, "digits: %s: %s\n", path, strerror(errno));
+    return is_written;
+}
+
+/* On every rank; rank 0 writes. */
+static bool write_timeline(struct world *world, const struct trainer *trainer, double hidden)
+{
+    const struct options *options = trainer->options;
+    struct timeline timeline;
+    bool is_written = true;
+
+    if (options->timeline == NULL && options->trace == NULL)
+        return true;
+    if (!timeline_gather(world, trainer->window_begin_ns, trainer->window_end_ns, &timeline))
+        return false;
+    timeline.hidden = hidden;
+    if (world->rank == 0 && options->timeline != NULL)
+        is_written = timeline_write_html(&timeline, options->timeline);
+    if (world->rank == 0 && options->trace != NULL)
+        is_written = timeline_write_json(&timeline, options->trace) && is_written;
+    if (world->rank == 0 && is_written && !options->is_quiet)
+        printf("timeline of the last %zu steps: %s%s%s\n", trainer->watched,
+               options->timeline != NULL ? options->timeline : "",
+               options->timeline != NULL && options->trace != NULL ? ", " : "",
+               options->trace != NULL ? options->trace : "");
+    timeline_fini(&timeline);
+    return is_written;
+}
+
+/* ---- The whole ------------------------------------------------------------------------------ */
+
+static bool train(struct world *world, struct trainer *trainer)
+{
+    const struct options *options = trainer->options;
+    double hidden;
+
+    introduce(trainer);
+    if (!trainer_run(trainer) || !report_overlap(world, trainer, &hidden) ||
+        !compare_weights(world, trainer) || !write_timeline(world, trainer, hidden))
+        return false;
+    if (world->rank == 0 && options->weights != NULL &&
+        !write_weights(&trainer->net, options->weights))
+        return false;
+    return world_leave(world);
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    struct world world;
+    struct data data = {0};
+    struct trainer trainer = {0};
+    bool is_well;
+
+    options_parse(&options, argc, argv);
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    is_well = world_open(&world) && share_data(&world, options.data, &data) &&
+              trainer_init(&trainer, &options, &world, &data) && train(&world, &trainer);
+
+    /* The world first: what still runs may use the memory of the rest. */
+    world_close(&world);
+    trainer_fini(&trainer);
+    data_fini(&data);
+    return is_well ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,26 @@
+/* options.h - what the command line says. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DIGITS_OPTIONS_H
+#define DIGITS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct options {
+    const char *data;
+    const char *timeline; /* NULL: none, as below */
+    const char *trace;
+    const char *weights;
+    size_t epochs;
+    size_t batch; /* of all ranks together */
+    size_t hidden;
+    uint64_t seed;
+    float rate;
+    bool is_quiet;
+};
+
+/* Ends the program after --help and --version, and with 2 after a mistake. */
+void options_parse(struct options *options, int argc, char **argv);
+
+#endif
