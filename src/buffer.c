@@ -14,10 +14,10 @@
 #define HUGE_BYTES ((size_t)2 << 20)
 
 struct tc_buffer {
-    void  *data; /* owned when `mapped_bytes` is not 0 */
+    void *data; /* owned when `mapped_bytes` is not 0 */
     size_t bytes;
     size_t mapped_bytes;
-    int    fd; /* owned: the memory, for ranks of this host; -1: cannot be shared */
+    int fd; /* owned: the memory, for ranks of this host; -1: cannot be shared */
 };
 
 static tc_buffer *make(void *data, size_t bytes)

@@ -25,7 +25,7 @@ static const char *const mode_names[] = {"thread", "manual", "host"};
 static const char *const numerics_names[] = {"default", "canonical", "fast"};
 static const char *const log_names[] = {"error", "warn", "info", "debug"};
 
-/* ---- Words and numbers ----------------------------------------------------------------------- */
+/* ---- Words and numbers ---------------------------------------------------------------------- */
 
 static tc_status_t refuse(struct tci_error *error, const char *what, const char *text,
                           const char *allowed)
@@ -92,7 +92,7 @@ static bool parse_seconds(const char *text, int *ms_out)
     return *ms_out > 0;
 }
 
-/* ---- Fields ------------------------------------------------------------------------------------ */
+/* ---- Fields --------------------------------------------------------------------------------- */
 
 static tc_status_t resolve_mode(tc_config *config, struct tci_error *error)
 {
@@ -248,8 +248,7 @@ static tc_status_t resolve_spin(tc_config *config, struct tci_error *error)
     if (config->spin_us != -1 || text == NULL || strcmp(text, "adaptive") == 0)
         return TC_OK;
     if (!parse_number(text, SPIN_US_MAX, &parsed))
-        return refuse(error, "TCDIST_SPIN_US", text,
-                      "microseconds from 0 to 1000000, or adaptive");
+        return refuse(error, "TCDIST_SPIN_US", text, "microseconds from 0 to 1000000, or adaptive");
     config->spin_us = (int)parsed;
     return TC_OK;
 }
@@ -301,7 +300,7 @@ static tc_status_t copy_key(tc_config *config, struct tci_error *error)
     return TC_OK;
 }
 
-/* ---- All of it ---------------------------------------------------------------------------------- */
+/* ---- All of it ------------------------------------------------------------------------------ */
 
 void tc_config_default(tc_config *config)
 {

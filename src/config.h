@@ -9,6 +9,6 @@
 /* Check `from` (NULL: the default) and fill what it leaves open; strings and the key are copied.
  * tci_config_fini frees those, also after a failure. */
 tc_status_t tci_config_resolve(const tc_config *from, tc_config *to, struct tci_error *error);
-void        tci_config_fini(tc_config *config);
+void tci_config_fini(tc_config *config);
 
 #endif

@@ -6,7 +6,7 @@
 #include "core/op.h"
 #include "loop/loop.h"
 
-/* ---- Beginning ------------------------------------------------------------------------------- */
+/* ---- Beginning ------------------------------------------------------------------------------ */
 
 static tc_status_t make(const tc_config *config, struct tci_error *error, tc_context **out)
 {
@@ -62,7 +62,7 @@ tc_status_t tc_init(tc_context **out)
     return tc_init_config(NULL, out);
 }
 
-/* ---- Ending ------------------------------------------------------------------------------------ */
+/* ---- Ending --------------------------------------------------------------------------------- */
 
 static void close_groups(void *arg)
 {
@@ -112,7 +112,7 @@ tc_status_t tc_shutdown(tc_context *context)
     return TC_OK;
 }
 
-/* ---- Turning ------------------------------------------------------------------------------------ */
+/* ---- Turning -------------------------------------------------------------------------------- */
 
 tc_status_t tc_poll(tc_context *context, int timeout_ms)
 {

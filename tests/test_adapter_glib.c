@@ -71,8 +71,7 @@ static void watch(int fd, void (*fn)(void))
 
 int main(void)
 {
-    static const struct adapter_host host = {tc_glib_ops, open_loop, close_loop,
-                                             step,        tick,      watch};
+    static const struct adapter_host host = {tc_glib_ops, open_loop, close_loop, step, tick, watch};
 
     return adapter_suite(&host);
 }

@@ -25,9 +25,9 @@
 #include "tcdist/log.h"
 
 static const char *const variables[] = {
-    "TCDIST_LOOP_MODE",     "TCDIST_TIMEOUT",     "TCDIST_NUMERICS", "TCDIST_ALGORITHM",
-    "TCDIST_SEGMENT_BYTES", "TCDIST_EAGER_BYTES", "TCDIST_SPIN_US",  "TCDIST_TRACE_EVENTS",
-    "TCDIST_LOG"};
+    "TCDIST_LOOP_MODE", "TCDIST_TIMEOUT",       "TCDIST_NUMERICS",
+    "TCDIST_ALGORITHM", "TCDIST_SEGMENT_BYTES", "TCDIST_EAGER_BYTES",
+    "TCDIST_SPIN_US",   "TCDIST_TRACE_EVENTS",  "TCDIST_LOG"};
 
 static int clear_environment(void **state)
 {
@@ -47,7 +47,7 @@ static tc_context *open_default(void)
     return context;
 }
 
-/* ---- Settings ----------------------------------------------------------------------------------- */
+/* ---- Settings ------------------------------------------------------------------------------- */
 
 static void the_default_is_as_documented(void **state)
 {
@@ -178,8 +178,8 @@ static void fractions_of_seconds_are_read(void **state)
 {
     static const struct {
         const char *text;
-        int         ms;
-    } good[] = {{"2", 2000},     {"0.5", 500},        {"0.001", 1}, {"0.0001", 1},
+        int ms;
+    } good[] = {{"2", 2000},      {"0.5", 500},       {"0.001", 1}, {"0.0001", 1},
                 {"1.0010", 1001}, {"007.0300", 7030}, {"none", -1}};
 
     (void)state;
@@ -265,7 +265,7 @@ static void without_memory_there_is_no_context_and_no_leak(void **state)
     }
 }
 
-/* ---- The process --------------------------------------------------------------------------------- */
+/* ---- The process ---------------------------------------------------------------------------- */
 
 static void only_a_thread_context_has_a_thread(void **state)
 {
@@ -381,7 +381,7 @@ static void descriptors_close_on_exec_and_with_the_context(void **state)
     }
 }
 
-/* ---- The end --------------------------------------------------------------------------------------- */
+/* ---- The end -------------------------------------------------------------------------------- */
 
 static void note_status(tc_future *future, void *arg)
 {

@@ -22,14 +22,14 @@
 
 static const int all_modes[] = {TC_LOOP_THREAD, TC_LOOP_MANUAL, TC_LOOP_HOST};
 
-/* ---- Several waiters -------------------------------------------------------------------------- */
+/* ---- Several waiters ------------------------------------------------------------------------ */
 
 enum { WAITERS = 4, ROUNDS = 300 };
 
 struct waiter {
-    tc_future  *promises[ROUNDS];
+    tc_future *promises[ROUNDS];
     atomic_uint at; /* round that it has come to */
-    unsigned    failures;
+    unsigned failures;
 };
 
 static void *wait_for_each(void *arg)
@@ -81,7 +81,7 @@ static void waiters_hand_the_loop_over(void **state)
 }
 
 struct single {
-    tc_future  *promise;
+    tc_future *promise;
     tc_status_t status;
 };
 
@@ -114,11 +114,11 @@ static void a_waiter_whose_time_is_up_leaves_the_loop_to_the_next(void **state)
     }
 }
 
-/* ---- What a continuation may not do ------------------------------------------------------------- */
+/* ---- What a continuation may not do --------------------------------------------------------- */
 
 struct forbidden {
     tc_context *context;
-    tc_future  *other;
+    tc_future *other;
     tc_status_t wait, poll, shutdown;
     atomic_bool was_called;
 };
@@ -157,7 +157,7 @@ static void a_continuation_may_neither_wait_nor_poll_nor_end_the_context(void **
     }
 }
 
-/* ---- One descriptor for a foreign loop ------------------------------------------------------------ */
+/* ---- One descriptor for a foreign loop ------------------------------------------------------ */
 
 static bool is_readable(int fd, int timeout_ms)
 {
@@ -217,7 +217,7 @@ static void note_ring(struct tci_timer *timer)
 struct set_timer {
     struct tci_loop *loop;
     struct tci_timer timer;
-    uint64_t         deadline_ns;
+    uint64_t deadline_ns;
 };
 
 static void set(void *arg)

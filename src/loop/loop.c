@@ -12,7 +12,7 @@
 #include "core/assert.h"
 #include "loop/state.h"
 
-/* ---- Time ---------------------------------------------------------------------------------- */
+/* ---- Time ----------------------------------------------------------------------------------- */
 
 uint64_t tci_loop_clock(void)
 {
@@ -31,7 +31,7 @@ uint64_t tci_loop_now(struct tci_loop *loop)
     return loop->now_ns;
 }
 
-/* ---- The port -------------------------------------------------------------------------------- */
+/* ---- The port ------------------------------------------------------------------------------- */
 
 void tci_queue_add(struct tci_queue *queue, struct tci_task *task)
 {
@@ -136,7 +136,7 @@ bool tci_loop_is_in_user(struct tci_loop *loop)
     return tci_loop_is_here(loop) && loop->is_in_user;
 }
 
-/* ---- Making and ending one ------------------------------------------------------------------- */
+/* ---- Making and ending one ------------------------------------------------------------------ */
 
 static unsigned count_cores(void)
 {
@@ -263,7 +263,7 @@ void tci_loop_free(struct tci_loop *loop)
     tci_free(loop);
 }
 
-/* ---- Asked from outside ----------------------------------------------------------------------- */
+/* ---- Asked from outside --------------------------------------------------------------------- */
 
 void tci_loop_set_local_ranks(struct tci_loop *loop, unsigned ranks)
 {

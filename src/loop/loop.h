@@ -22,7 +22,7 @@ struct tci_loop *tci_loop_of(struct tci_exec *exec);
  * caller's business.  Not from inside the loop. */
 void tci_loop_call(struct tci_loop *loop, void (*fn)(void *arg), void *arg);
 
-/* Wait until is_true(arg), which is asked on the loop after each turn that did something.  Not from
+/* Wait until is_true(arg), asked on the loop after each turn that did something.  Not from
  * inside the loop. */
 void tci_loop_await(struct tci_loop *loop, bool (*is_true)(void *arg), void *arg);
 
@@ -34,25 +34,25 @@ bool tci_loop_is_in_user(struct tci_loop *loop);
 
 /* One turn for tc_poll and tc_dispatch; see there. */
 tc_status_t tci_loop_turn(struct tci_loop *loop, int timeout_ms);
-int         tci_loop_fd(struct tci_loop *loop);
-int         tci_loop_timeout_ms(struct tci_loop *loop);
+int tci_loop_fd(struct tci_loop *loop);
+int tci_loop_timeout_ms(struct tci_loop *loop);
 
 /* Whether waits spin, and how many ranks of this host share its cores: known once a group stands. */
 void tci_loop_set_local_ranks(struct tci_loop *loop, unsigned ranks);
 
 /* A descriptor that is watched, level-triggered.  Embedded in its user's object.  Loop thread. */
 struct tci_watch {
-    int      fd;
+    int fd;
     uint32_t interest; /* TC_READABLE | TC_WRITABLE, or 0 */
     void (*fn)(struct tci_watch *self, uint32_t ready);
     /* the loop's own */
     struct tci_watch *prev, *next;
-    void             *handle;
-    struct tci_loop  *loop;
+    void *handle;
+    struct tci_loop *loop;
 };
 /* -1 with errno when the reactor refuses. */
-int  tci_watch_add(struct tci_loop *loop, struct tci_watch *watch, int fd, uint32_t interest);
-int  tci_watch_change(struct tci_watch *watch, uint32_t interest);
+int tci_watch_add(struct tci_loop *loop, struct tci_watch *watch, int fd, uint32_t interest);
+int tci_watch_change(struct tci_watch *watch, uint32_t interest);
 void tci_watch_del(struct tci_watch *watch); /* harmless when not added; fd stays open */
 
 #endif

@@ -13,12 +13,12 @@
  * The loop's own timers bound `wait`; the timer verbs serve loops that nobody turns right now. */
 struct tci_reactor {
     tc_reactor_ops ops;
-    void          *arg; /* given to each verb of ops */
+    void *arg; /* given to each verb of ops */
     /* Call what is ready; sleep for it up to timeout_ns (0: do not, TCI_NEVER: no limit).  Returns
      * after the first batch, when the time is up, or early. */
     void (*wait)(struct tci_reactor *self, uint64_t timeout_ns);
     void (*free)(struct tci_reactor *self);
-    int  fd; /* readable when a watch or the timer is ready; -1: there is none */
+    int fd; /* readable when a watch or the timer is ready; -1: there is none */
 };
 
 /* NULL on failure, with the cause in error. */

@@ -14,16 +14,16 @@
 enum { BATCH = 64 };
 
 struct epoll_watch {
-    int           fd;
+    int fd;
     tc_reactor_fn fn;
-    void         *arg;
+    void *arg;
 };
 
 struct epoll_reactor {
     struct tci_reactor base;
     struct epoll_watch timer; /* its fd is -1 until the first arming */
     struct epoll_event batch[BATCH];
-    int                batch_len, batch_at;
+    int batch_len, batch_at;
 };
 
 static uint32_t events_of(uint32_t interest)
@@ -96,7 +96,7 @@ static void del_watch(void *reactor, void *watch)
     tci_free(watch);
 }
 
-/* ---- The timer ------------------------------------------------------------------------------- */
+/* ---- The timer ------------------------------------------------------------------------------ */
 
 static void set_timer(struct epoll_reactor *self, uint64_t timeout_ns)
 {
@@ -121,7 +121,7 @@ static void cancel_timer(void *reactor)
     set_timer(reactor, 0);
 }
 
-/* ---- Waiting ----------------------------------------------------------------------------------- */
+/* ---- Waiting -------------------------------------------------------------------------------- */
 
 /* Whole milliseconds, rounded up, are all that kernels before 5.11 take. */
 static int wait_batch(struct epoll_reactor *self, uint64_t timeout_ns)
@@ -202,8 +202,7 @@ struct tci_reactor *tci_reactor_epoll_new(struct tci_error *error)
     self->base.free = free_reactor;
     self->base.fd = epoll_create1(EPOLL_CLOEXEC);
     self->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (self->base.fd < 0 || self->timer.fd < 0 ||
-        control(self, &self->timer, TC_READABLE) != 0) {
+    if (self->base.fd < 0 || self->timer.fd < 0 || control(self, &self->timer, TC_READABLE) != 0) {
         tci_error_system(error, TC_ERR_TRANSPORT, "set up epoll");
         free_reactor(&self->base);
         return NULL;

@@ -12,20 +12,20 @@ struct host_reactor;
 
 struct host_watch {
     struct host_reactor *reactor;
-    size_t               at; /* place in the two arrays */
-    void                *handle; /* the host's */
-    tc_reactor_fn        fn;
-    void                *arg;
+    size_t at;    /* place in the two arrays */
+    void *handle; /* the host's */
+    tc_reactor_fn fn;
+    void *arg;
 };
 
 /* Silent watches have the descriptor -1 - fd in polls, which poll(2) skips. */
 struct host_reactor {
-    struct tci_reactor   base;
-    tc_reactor_ops        host;
-    void                 *host_arg; /* borrowed */
-    struct pollfd        *polls;   /* owned */
-    struct host_watch   **watches; /* owned, in the same order */
-    size_t                count, room;
+    struct tci_reactor base;
+    tc_reactor_ops host;
+    void *host_arg;              /* borrowed */
+    struct pollfd *polls;        /* owned */
+    struct host_watch **watches; /* owned, in the same order */
+    size_t count, room;
 };
 
 static short events_of(uint32_t interest)

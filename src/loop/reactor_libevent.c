@@ -12,14 +12,14 @@
 struct libevent_watch {
     struct event *event; /* owned */
     tc_reactor_fn fn;
-    void         *arg;
+    void *arg;
 };
 
 struct libevent_reactor {
-    struct tci_reactor    base;
-    struct event_base    *events; /* owned */
-    struct libevent_watch timer;  /* of the verbs */
-    struct event         *limit;  /* owned: ends a wait */
+    struct tci_reactor base;
+    struct event_base *events;   /* owned */
+    struct libevent_watch timer; /* of the verbs */
+    struct event *limit;         /* owned: ends a wait */
 };
 
 static short events_of(uint32_t interest)

@@ -14,74 +14,74 @@
 
 /* Tasks in the order in which they were posted. */
 struct tci_queue {
-    struct tci_task  *head;
+    struct tci_task *head;
     struct tci_task **tail;
 };
 
 /* Somebody who waits for something that only turns bring about. */
 struct tci_waiter {
     bool (*is_done)(void *arg); /* any thread */
-    void    *arg;
+    void *arg;
     uint64_t deadline_ns; /* TCI_NEVER: none */
 };
 
 /* A call of tci_loop_call or tci_loop_await; on its caller's stack. */
 struct tci_errand {
-    struct tci_task  task;
+    struct tci_task task;
     struct tci_errand *next; /* in loop->calls */
     struct tci_loop *loop;
     void (*fn)(void *arg);
     bool (*is_true)(void *arg); /* asked after each turn until it is; NULL: fn is called once */
-    void       *arg;
+    void *arg;
     atomic_bool is_done;
 };
 
 struct tci_loop {
-    struct tci_exec     exec;
-    int                 mode; /* tc_loop_mode_t */
-    bool                is_lent; /* HOST with a reactor of the application's */
-    int                 spin_us; /* -1: adaptive */
-    unsigned            cores;
-    atomic_uint         local_ranks;
+    struct tci_exec exec;
+    int mode;     /* tc_loop_mode_t */
+    bool is_lent; /* HOST with a reactor of the application's */
+    int spin_us;  /* -1: adaptive */
+    unsigned cores;
+    atomic_uint local_ranks;
     struct tci_reactor *reactor; /* owned */
 
     /* Doors for other threads. */
     struct tci_inbox inbox;
-    atomic_bool      is_asleep; /* a post has to write wake_fd; see wake.c */
-    int              wake_fd;
+    atomic_bool is_asleep; /* a post has to write wake_fd; see wake.c */
+    int wake_fd;
     atomic_uintptr_t owner; /* the thread that turns the loop, as tci_loop_me(); 0: nobody */
-    uintptr_t        home;  /* lent: the host's thread; the only one that may turn the loop */
+    uintptr_t home;         /* lent: the host's thread; the only one that may turn the loop */
 
     /* Waiters that another thread's turn keeps from turning; see wait.c. */
     pthread_mutex_t lock;
-    pthread_cond_t  news;
-    atomic_uint     waiting;
+    pthread_cond_t news;
+    atomic_uint waiting;
 
     /* Of the owner. */
-    struct tci_queue   posted, user;
+    struct tci_queue posted, user;
     struct tci_source *sources; /* last; a ring */
     struct tci_source *cursor;  /* the next one of a walk over sources */
-    struct tci_watch  *watches;
-    struct tci_watch   wake_watch;
-    struct tci_heap    timers;
-    struct tci_errand   *calls;
-    uint64_t           now_ns; /* of this turn */
-    bool               is_now_stale;
-    bool               is_in_user, is_in_wait, is_stopping;
-    unsigned           events;  /* watches that were called, ever */
-    unsigned           events_seen; /* … before the last pass ended */
-    unsigned           passes;  /* since the reactor was asked last */
-    uint64_t           asked_ns;    /* when it was */
-    uint64_t           progress_ns; /* when something was last done */
-    unsigned           yields;      /* since then */
+    struct tci_watch *watches;
+    struct tci_watch wake_watch;
+    struct tci_heap timers;
+    struct tci_errand *calls;
+    uint64_t now_ns; /* of this turn */
+    bool is_now_stale;
+    bool is_in_user, is_in_wait, is_stopping;
+    unsigned events;      /* watches that were called, ever */
+    unsigned events_seen; /* … before the last pass ended */
+    unsigned passes;      /* since the reactor was asked last */
+    uint64_t asked_ns;    /* when it was */
+    uint64_t progress_ns; /* when something was last done */
+    unsigned yields;      /* since then */
 
     /* While nobody turns it. */
-    atomic_bool wants_park; /* HOST, and MANUAL once tc_fd or tc_timeout_ms was asked */
-    uint64_t    armed_ns;   /* what the reactor's timer is set to; TCI_NEVER: it is not */
+    atomic_bool wants_park;  /* HOST, and MANUAL once tc_fd or tc_timeout_ms was asked */
+    uint64_t armed_ns;       /* what the reactor's timer is set to; TCI_NEVER: it is not */
     _Atomic uint64_t due_ns; /* when the next dispatch is due; 0: at once */
 
     pthread_t thread;
-    bool      has_thread;
+    bool has_thread;
 };
 
 /* A number of the calling thread's own. */
@@ -94,12 +94,12 @@ static inline bool tci_loop_is_here(struct tci_loop *loop)
 }
 
 /* loop.c */
-void     tci_queue_add(struct tci_queue *queue, struct tci_task *task);
+void tci_queue_add(struct tci_queue *queue, struct tci_task *task);
 uint64_t tci_loop_now(struct tci_loop *loop);
 uint64_t tci_loop_clock(void);
 
 /* wake.c */
-int  tci_wake_open(struct tci_loop *loop); /* 0, or -1 with errno */
+int tci_wake_open(struct tci_loop *loop); /* 0, or -1 with errno */
 void tci_wake_close(struct tci_loop *loop);
 void tci_wake_post(struct tci_loop *loop, struct tci_task *task);
 /* Say that the loop sleeps from now on; false: something was posted already, and it does not. */
@@ -107,9 +107,9 @@ bool tci_wake_sleep(struct tci_loop *loop);
 void tci_wake_rise(struct tci_loop *loop);
 
 /* turn.c: the owner's. */
-unsigned tci_loop_pass(struct tci_loop *loop);  /* gives the amount of work done */
-void     tci_loop_ask(struct tci_loop *loop, uint64_t timeout_ns); /* the reactor */
-bool     tci_loop_may_sleep(struct tci_loop *loop);
+unsigned tci_loop_pass(struct tci_loop *loop);                 /* gives the amount of work done */
+void tci_loop_ask(struct tci_loop *loop, uint64_t timeout_ns); /* the reactor */
+bool tci_loop_may_sleep(struct tci_loop *loop);
 uint64_t tci_loop_next_ns(struct tci_loop *loop); /* of the next timer */
 /* Turn until the waiter is satisfied or its time has come, or the loop is to stop; with is_once,
  * until something was done. */
@@ -117,11 +117,11 @@ void tci_loop_run(struct tci_loop *loop, const struct tci_waiter *waiter, bool i
 
 /* wait.c */
 void *tci_loop_main(void *loop);
-void  tci_loop_wait(struct tci_exec *exec, struct tc_future *future, uint64_t deadline_ns);
-void  tci_loop_tell(struct tci_loop *loop); /* look again, waiters */
-bool  tci_loop_try_enter(struct tci_loop *loop);
-void  tci_loop_leave(struct tci_loop *loop);
-void  tci_loop_call_check(struct tci_loop *loop); /* loop->calls, after a turn */
+void tci_loop_wait(struct tci_exec *exec, struct tc_future *future, uint64_t deadline_ns);
+void tci_loop_tell(struct tci_loop *loop); /* look again, waiters */
+bool tci_loop_try_enter(struct tci_loop *loop);
+void tci_loop_leave(struct tci_loop *loop);
+void tci_loop_call_check(struct tci_loop *loop); /* loop->calls, after a turn */
 
 /* watch.c: what the reactor calls */
 void tci_loop_on_timer(void *loop, uint32_t ready);

@@ -18,7 +18,7 @@
 #define SHARED_NS     (50 * TCI_NS_PER_US)
 #define SHARED_YIELDS 16
 
-/* ---- The parts of a turn ------------------------------------------------------------------- */
+/* ---- The parts of a turn -------------------------------------------------------------------- */
 
 static struct tci_task *take_queue(struct tci_queue *queue)
 {
@@ -118,7 +118,7 @@ uint64_t tci_loop_next_ns(struct tci_loop *loop)
     return timer == NULL ? TCI_NEVER : timer->deadline_ns;
 }
 
-/* ---- The turn ------------------------------------------------------------------------------ */
+/* ---- The turn ------------------------------------------------------------------------------- */
 
 bool tci_loop_is_drained(struct tci_loop *loop)
 {
@@ -164,7 +164,7 @@ bool tci_loop_may_sleep(struct tci_loop *loop)
     return tci_wake_sleep(loop);
 }
 
-/* ---- Turn after turn ----------------------------------------------------------------------- */
+/* ---- Turn after turn ------------------------------------------------------------------------ */
 
 /* Whether to poll once more instead of sleeping. */
 static bool is_hot(struct tci_loop *loop)
@@ -225,7 +225,6 @@ void tci_loop_run(struct tci_loop *loop, const struct tci_waiter *waiter, bool i
     while (!loop->is_stopping) {
         unsigned events = loop->events;
         unsigned done = tci_loop_pass(loop);
-        bool is_idle = done == 0 && !is_hot(loop);
 
         if (waiter->is_done != NULL && waiter->is_done(waiter->arg))
             break;
@@ -233,7 +232,7 @@ void tci_loop_run(struct tci_loop *loop, const struct tci_waiter *waiter, bool i
             note_progress(loop);
         if (is_last || (is_once && done != 0) || waiter->deadline_ns <= tci_loop_now(loop))
             break;
-        if (is_idle)
+        if (done == 0 && !is_hot(loop))
             sleep_until(loop, waiter->deadline_ns);
         else if (loop->passes >= ASK_PASSES || tci_loop_now(loop) - loop->asked_ns >= ASK_NS)
             tci_loop_ask(loop, 0);
@@ -242,6 +241,4 @@ void tci_loop_run(struct tci_loop *loop, const struct tci_waiter *waiter, bool i
             is_last = is_once; /* one more pass, for what they posted */
         }
     }
-    if (waiter->is_done != NULL)
-        note_progress(loop);
 }

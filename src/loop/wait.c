@@ -17,7 +17,7 @@
  * is a core for both of them: a bit more than a futex wake-up costs (9 to 13 us). */
 #define GLANCE_NS (20 * TCI_NS_PER_US)
 
-/* ---- The owner ----------------------------------------------------------------------------- */
+/* ---- The owner ------------------------------------------------------------------------------ */
 
 uintptr_t tci_loop_me(void)
 {
@@ -137,7 +137,7 @@ static void wait_for(struct tci_loop *loop, const struct tci_waiter *waiter)
     tci_loop_leave(loop);
 }
 
-/* ---- What others ask for --------------------------------------------------------------------- */
+/* ---- What others ask for -------------------------------------------------------------------- */
 
 static bool is_settled(void *arg)
 {
@@ -171,7 +171,8 @@ tc_status_t tci_loop_turn(struct tci_loop *loop, int timeout_ms)
     unsigned events;
 
     if (loop->mode == TC_LOOP_THREAD)
-        return tci_fail(TC_ERR_INVALID_ARG, "poll", "this context has a thread that turns its loop");
+        return tci_fail(TC_ERR_INVALID_ARG, "poll",
+                        "this context has a thread that turns its loop");
     if (tci_loop_is_here(loop))
         return tci_fail(TC_ERR_INVALID_ARG, "poll",
                         "called inside a continuation, which the loop is waiting for");
@@ -191,7 +192,7 @@ tc_status_t tci_loop_turn(struct tci_loop *loop, int timeout_ms)
     return TC_OK;
 }
 
-/* ---- Calls ------------------------------------------------------------------------------------ */
+/* ---- Calls ---------------------------------------------------------------------------------- */
 
 static bool is_call_done(void *arg)
 {
@@ -269,7 +270,7 @@ void tci_loop_await(struct tci_loop *loop, bool (*is_true)(void *arg), void *arg
     make_call(loop, &call);
 }
 
-/* ---- The loop's own thread --------------------------------------------------------------------- */
+/* ---- The loop's own thread ------------------------------------------------------------------ */
 
 void *tci_loop_main(void *arg)
 {

@@ -1,5 +1,7 @@
 /* watch.c - descriptors that are watched, and the ways from a reactor back into the loop. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
 #include "core/assert.h"
 #include "loop/state.h"
 
@@ -47,6 +49,10 @@ int tci_watch_add(struct tci_loop *loop, struct tci_watch *watch, int fd, uint32
     struct tci_reactor *reactor = loop->reactor;
 
     TC_ASSERT(watch->loop == NULL);
+    if (fd < 0) {
+        errno = EBADF;
+        return -1;
+    }
     watch->fd = fd;
     watch->interest = interest;
     watch->loop = loop;

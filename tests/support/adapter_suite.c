@@ -25,14 +25,14 @@
 
 static const struct adapter_host *host;
 
-/* ---- The application ------------------------------------------------------------------------- */
+/* ---- The application ------------------------------------------------------------------------ */
 
 static struct {
     tc_context *context;
-    int         pair[2]; /* the application's own socket: what goes into 1 is read from 0 */
-    unsigned    ticks, bytes;
-    tc_future  *next; /* settled by the next tick */
-    unsigned    settled;
+    int pair[2]; /* the application's own socket: what goes into 1 is read from 0 */
+    unsigned ticks, bytes;
+    tc_future *next; /* settled by the next tick */
+    unsigned settled;
 } app;
 
 static void on_tick(void)
@@ -82,7 +82,7 @@ static struct tci_loop *the_loop(void)
     return tci_loop_of(app.context->exec);
 }
 
-/* ---- Futures and the application's own events --------------------------------------------------- */
+/* ---- Futures and the application's own events ----------------------------------------------- */
 
 static void start_next(void);
 
@@ -122,7 +122,7 @@ static void futures_settle_while_the_application_keeps_ticking(void **state)
     app.next = NULL;
 }
 
-/* ---- Waiting where the host's loop would turn ------------------------------------------------------ */
+/* ---- Waiting where the host's loop would turn ----------------------------------------------- */
 
 static void *settle_soon(void *promise)
 {
@@ -156,7 +156,7 @@ static void a_wait_keeps_the_loop_and_gives_it_back(void **state)
 }
 
 struct far_waiter {
-    tc_future  *promise;
+    tc_future *promise;
     tc_status_t status;
 };
 
@@ -186,7 +186,7 @@ static void another_thread_waits_while_the_host_turns(void **state)
     app.next = NULL;
 }
 
-/* ---- Waking, deadlines and rest ----------------------------------------------------------------------- */
+/* ---- Waking, deadlines and rest ------------------------------------------------------------- */
 
 /* Without a tick nothing but the post ends the sleep. */
 static void a_post_of_another_thread_wakes_the_host(void **state)
@@ -206,7 +206,7 @@ static void a_post_of_another_thread_wakes_the_host(void **state)
 
 struct alarm {
     struct tci_timer timer;
-    uint64_t         deadline_ns, rang_ns;
+    uint64_t deadline_ns, rang_ns;
 };
 
 static void ring(struct tci_timer *timer)
@@ -254,15 +254,15 @@ static void an_idle_context_uses_no_processor_time(void **state)
     assert_true(clock_cpu_ns() - begin_ns < 10 * TCI_NS_PER_MS);
 }
 
-/* ---- Descriptors of the library's ------------------------------------------------------------------------ */
+/* ---- Descriptors of the library's ----------------------------------------------------------- */
 
 enum { STREAM_BYTES = 4 << 20, PAUSE_BYTES = 1 << 20 };
 
 static struct stream {
     struct tci_watch in, out;
-    int              pair[2];
-    size_t           sent, received;
-    bool             has_paused, is_closed;
+    int pair[2];
+    size_t sent, received;
+    bool has_paused, is_closed;
 } stream;
 
 /* Half way the reader stops listening until the writer is stuck. */

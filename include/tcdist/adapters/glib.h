@@ -27,15 +27,15 @@
 
 /* A source of ours: a watch, or the timer (then fd is -1). */
 struct tc_glib_source {
-    GSource       base; /* first */
-    gpointer      tag;  /* of the descriptor; NULL without interest */
-    int           fd;
+    GSource base; /* first */
+    gpointer tag; /* of the descriptor; NULL without interest */
+    int fd;
     tc_reactor_fn fn;
-    void         *arg;
+    void *arg;
 };
 
 typedef struct tc_glib {
-    GMainContext          *main; /* borrowed; NULL: the default one */
+    GMainContext *main; /* borrowed; NULL: the default one */
     struct tc_glib_source *timer;
 } tc_glib;
 

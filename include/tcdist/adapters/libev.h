@@ -28,14 +28,14 @@
 typedef struct tc_libev {
     struct ev_timer timer; /* first */
     struct ev_loop *loop;
-    tc_reactor_fn   timer_fn;
-    void           *timer_arg;
+    tc_reactor_fn timer_fn;
+    void *timer_arg;
 } tc_libev;
 
 struct tc_libev_watch {
-    struct ev_io  io; /* first */
+    struct ev_io io; /* first */
     tc_reactor_fn fn;
-    void         *arg;
+    void *arg;
 };
 
 static inline int tc_libev_events(uint32_t interest)

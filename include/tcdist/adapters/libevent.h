@@ -27,15 +27,15 @@
 
 typedef struct tc_libevent {
     struct event_base *base;
-    struct event      *timer;
-    tc_reactor_fn      timer_fn;
-    void              *timer_arg;
+    struct event *timer;
+    tc_reactor_fn timer_fn;
+    void *timer_arg;
 } tc_libevent;
 
 struct tc_libevent_watch {
     struct event *event;
     tc_reactor_fn fn;
-    void         *arg;
+    void *arg;
 };
 
 static inline short tc_libevent_events(uint32_t interest)
@@ -82,8 +82,8 @@ static inline int tc_libevent_watch_add(void *reactor, int fd, uint32_t interest
         return -1;
     watch->fn = fn;
     watch->arg = arg;
-    watch->event = event_new(self->base, fd, tc_libevent_events(interest), tc_libevent_on_ready,
-                             watch);
+    watch->event =
+        event_new(self->base, fd, tc_libevent_events(interest), tc_libevent_on_ready, watch);
     if (watch->event == NULL || (interest != 0 && event_add(watch->event, NULL) != 0)) {
         tc_libevent_watch_del(self, watch);
         return -1;
@@ -126,7 +126,7 @@ static inline void tc_libevent_timer_cancel(void *reactor)
 /* The verbs, for tc_config.reactor. */
 static inline const tc_reactor_ops *tc_libevent_ops(void)
 {
-    static const tc_reactor_ops ops = {TC_REACTOR_ABI_VERSION,  tc_libevent_watch_add,
+    static const tc_reactor_ops ops = {TC_REACTOR_ABI_VERSION,   tc_libevent_watch_add,
                                        tc_libevent_watch_change, tc_libevent_watch_del,
                                        tc_libevent_timer_arm,    tc_libevent_timer_cancel};
 

@@ -27,16 +27,16 @@
 #include "tcdist/reactor.h"
 
 typedef struct tc_libuv {
-    uv_timer_t    timer; /* first */
-    uv_loop_t    *loop;
+    uv_timer_t timer; /* first */
+    uv_loop_t *loop;
     tc_reactor_fn timer_fn;
-    void         *timer_arg;
+    void *timer_arg;
 } tc_libuv;
 
 struct tc_libuv_watch {
-    uv_poll_t     poll; /* first */
+    uv_poll_t poll; /* first */
     tc_reactor_fn fn;
-    void         *arg;
+    void *arg;
 };
 
 static inline void tc_libuv_on_close(uv_handle_t *handle)
@@ -66,8 +66,8 @@ static inline void tc_libuv_on_timer(uv_timer_t *handle)
 static inline int tc_libuv_watch_change(void *reactor, void *handle, uint32_t interest)
 {
     struct tc_libuv_watch *watch = (struct tc_libuv_watch *)handle;
-    int events = ((interest & TC_READABLE) ? UV_READABLE : 0) |
-                 ((interest & TC_WRITABLE) ? UV_WRITABLE : 0);
+    int events =
+        ((interest & TC_READABLE) ? UV_READABLE : 0) | ((interest & TC_WRITABLE) ? UV_WRITABLE : 0);
 
     (void)reactor;
     if (interest == 0)

@@ -28,19 +28,19 @@
 #include "tcdist/reactor.h"
 
 typedef struct tc_poll_watch {
-    int           fd;
-    uint32_t      interest;
+    int fd;
+    uint32_t interest;
     tc_reactor_fn fn; /* NULL: deleted, freed before the next poll */
-    void         *arg;
+    void *arg;
 } tc_poll_watch;
 
 typedef struct tc_poll_loop {
-    struct pollfd  *polls;   /* filled before each poll, from … */
+    struct pollfd *polls;    /* filled before each poll, from … */
     tc_poll_watch **watches; /* … these, in the same order */
-    size_t          count, room;
-    uint64_t        due_ns; /* of the timer; 0: not armed */
-    tc_reactor_fn   timer_fn;
-    void           *timer_arg;
+    size_t count, room;
+    uint64_t due_ns; /* of the timer; 0: not armed */
+    tc_reactor_fn timer_fn;
+    void *timer_arg;
 } tc_poll_loop;
 
 static inline uint64_t tc_poll_loop_now(void)
