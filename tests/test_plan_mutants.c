@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <string.h>
 
 #include "algo/algo.h"
 #include "core/base.h"
@@ -237,9 +238,59 @@ static void every_other_fault_is_noticed(void **state)
     try_sizes(*state, sizes, test_effort() == 0 ? 4 : TCI_LEN(sizes), &tally);
 }
 
+/* ---- A plan that gets stuck ------------------------------------------------------------------- */
+
+static uint32_t four_steps(const struct tci_shape *shape)
+{
+    (void)shape;
+    return 4;
+}
+
+static uint32_t no_slots(const struct tci_shape *shape)
+{
+    (void)shape;
+    return 0;
+}
+
+static uint32_t one_block(const struct tci_shape *shape)
+{
+    (void)shape;
+    return 1;
+}
+
+/* Two ranks send twice before they receive twice. */
+static void send_first(const struct tci_shape *shape, uint32_t i, struct tci_step *step_out)
+{
+    *step_out = (struct tci_step){.kind = i < 2 ? TCI_STEP_SEND : TCI_STEP_RECV,
+                                  .peer = 1 - shape->rank,
+                                  .match = i + 2,
+                                  .src = {TCI_BUF_SRC, 0},
+                                  .dst = {TCI_BUF_DST, 0}};
+}
+
+static void a_plan_that_needs_more_window_than_there_is_never_ends(void **state)
+{
+    const struct tci_plan plan = {.name = "send-first",
+                                  .coll = TCI_COLL_BARRIER,
+                                  .layout = TCI_LAYOUT_NONE,
+                                  .steps = four_steps,
+                                  .blocks = one_block,
+                                  .slots = no_slots,
+                                  .step = send_first};
+    struct plan_case subject = {
+        .plan = &plan, .size = 2, .radix = 2, .window = 3, .along_messages = true};
+    char why[512] = "";
+
+    (void)state;
+    assert_true(plan_check(&subject, why, sizeof why));
+    subject.window = 2;
+    assert_false(plan_check(&subject, why, sizeof why));
+    assert_non_null(strstr(why, "never ends"));
+}
+
 int main(void)
 {
-    static struct CMUnitTest tests[2 * PLANS_MAX];
+    static struct CMUnitTest tests[2 * PLANS_MAX + 1];
     static char names[2 * PLANS_MAX][80];
     size_t count = 0;
 
@@ -253,5 +304,7 @@ int main(void)
                                                                   : every_other_fault_is_noticed,
                                                .initial_state = (void *)(uintptr_t)tci_plans[p]};
         }
+    tests[count++] =
+        (struct CMUnitTest)cmocka_unit_test(a_plan_that_needs_more_window_than_there_is_never_ends);
     return _cmocka_run_group_tests("plan mutants", tests, count, NULL, NULL);
 }
