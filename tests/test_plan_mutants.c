@@ -238,7 +238,7 @@ static void every_other_fault_is_noticed(void **state)
     try_sizes(*state, sizes, test_effort() == 0 ? 4 : TCI_LEN(sizes), &tally);
 }
 
-/* ---- A plan that gets stuck ------------------------------------------------------------------- */
+/* ---- A plan that gets stuck ------------------------------------------------------------------ */
 
 static uint32_t four_steps(const struct tci_shape *shape)
 {
