@@ -161,16 +161,19 @@ static bool write_timeline(struct world *world, const struct trainer *trainer, d
 static bool train(struct world *world, struct trainer *trainer)
 {
     const struct options *options = trainer->options;
+    bool is_written;
     double hidden;
 
     introduce(trainer);
     if (!trainer_run(trainer) || !report_overlap(world, trainer, &hidden) ||
-        !compare_weights(world, trainer) || !write_timeline(world, trainer, hidden))
+        !compare_weights(world, trainer))
         return false;
-    if (world->rank == 0 && options->weights != NULL &&
-        !write_weights(&trainer->net, options->weights))
-        return false;
-    return world_leave(world);
+    is_written = write_timeline(world, trainer, hidden);
+    if (world->rank == 0 && options->weights != NULL)
+        is_written = write_weights(&trainer->net, options->weights) && is_written;
+
+    /* A file that can't be written is rank 0's sorrow alone: the others leave in order. */
+    return world_leave(world) && is_written;
 }
 
 int main(int argc, char **argv)
