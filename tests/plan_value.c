@@ -164,7 +164,14 @@ bool plan_values_move(struct plan_proof *proof, uint32_t from, uint32_t to, uint
     if (value == 0)
         return plan_fails(proof, to, to_step, "is sent what nobody has written");
     if (recv->kind == TCI_STEP_RECV_REDUCE) {
-        value = op_value(proof, *cell_at(proof, to, recv->src), value);
+        uint32_t own = *cell_at(proof, to, recv->src), incoming = value;
+
+        value = op_value(proof, own, incoming);
+        /* Of two ranks the engine takes the lower one's value as the left: that is the fold. */
+        if (value != 0 && proof->subject.plan->canonical && proof->subject.size == 2 &&
+            proof->values.at[own].kind == PLAN_VALUE_INPUT &&
+            proof->values.at[incoming].kind == PLAN_VALUE_INPUT)
+            value = fold_value(proof, proof->values.at[value].block);
         if (value == 0)
             return plan_fails(proof, to, to_step, "reduces nothing, another block, or one twice");
         if (recv->last != (proof->values.at[value].inputs == proof->subject.size))

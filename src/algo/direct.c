@@ -13,6 +13,9 @@
  *   waits: the fold waits for all before it; a send of the second half waits for the fold; in
  *   place a receive of the second half waits until the block that it overwrites was sent.
  *
+ *   n = 2: what comes is folded on arrival, as own and incoming value are all there is: no scratch,
+ *   and the payload passes the cache once.
+ *
  *   broadcast, n = 4, root 0: the payload is cut into n - 1 blocks; the ranks after the root,
  *   v = 0 … n - 2 around the circle, own one each
  *
@@ -50,11 +53,41 @@ static void scatter_step(const struct tci_shape *shape, uint32_t i, struct tci_s
     }
 }
 
+static uint32_t scatter_slots(const struct tci_shape *shape)
+{
+    return shape->size == 2 ? 0 : shape->size - 1;
+}
+
 /* ---- All-reduce ------------------------------------------------------------------------------ */
 
 static uint32_t allreduce_steps(const struct tci_shape *shape)
 {
-    return shape->size == 1 ? tci_copies(shape) : 2 * round_steps(shape) + 1;
+    if (shape->size <= 2)
+        return shape->size == 1 ? tci_copies(shape) : 4;
+    return 2 * round_steps(shape) + 1;
+}
+
+static void allreduce_of_two_step(const struct tci_shape *shape, uint32_t i,
+                                  struct tci_step *step_out)
+{
+    uint32_t r = shape->rank, peer = 1 - r;
+
+    switch (i) {
+    case 0:
+        *step_out = tci_recv_reduce(tci_dst(r), tci_src(r), peer);
+        step_out->last = true;
+        break;
+    case 1:
+        *step_out = tci_send(tci_src(peer), peer, 0);
+        break;
+    case 2: /* in place: overwrites the block that step 1 sends */
+        *step_out = tci_recv(tci_dst(peer), peer);
+        step_out->wait[0] = shape->in_place ? 1 : 0;
+        break;
+    default:
+        *step_out = tci_send(tci_dst(r), peer, 2);
+        step_out->wait[0] = 3;
+    }
 }
 
 static void allreduce_step(const struct tci_shape *shape, uint32_t i, struct tci_step *step_out)
@@ -64,6 +97,8 @@ static void allreduce_step(const struct tci_shape *shape, uint32_t i, struct tci
     TC_ASSERT(i < allreduce_steps(shape));
     if (n == 1) {
         *step_out = tci_copy(tci_dst(0), tci_src(0));
+    } else if (n == 2) {
+        allreduce_of_two_step(shape, i, step_out);
     } else if (i < fold) {
         scatter_step(shape, i, step_out);
     } else if (i == fold) {
@@ -89,7 +124,7 @@ const struct tci_plan tci_direct_allreduce = {
     .is_used = true,
     .steps = allreduce_steps,
     .blocks = tci_each_rank,
-    .slots = tci_each_other_rank,
+    .slots = scatter_slots,
     .step = allreduce_step,
 };
 
@@ -97,7 +132,23 @@ const struct tci_plan tci_direct_allreduce = {
 
 static uint32_t reduce_scatter_steps(const struct tci_shape *shape)
 {
-    return shape->size == 1 ? tci_copies(shape) : round_steps(shape) + 1;
+    if (shape->size <= 2)
+        return shape->size == 1 ? tci_copies(shape) : 2;
+    return round_steps(shape) + 1;
+}
+
+static void reduce_scatter_of_two_step(const struct tci_shape *shape, uint32_t i,
+                                       struct tci_step *step_out)
+{
+    uint32_t r = shape->rank, peer = 1 - r;
+
+    if (i == 0) {
+        *step_out = tci_send(tci_src(peer), peer, 1);
+        return;
+    }
+    *step_out = tci_recv_reduce(tci_dst(0), tci_src(r), peer);
+    step_out->last = true;
+    step_out->wait[0] = shape->in_place && r == 1 ? 1 : 0; /* block 0 is on its way out */
 }
 
 static void reduce_scatter_step(const struct tci_shape *shape, uint32_t i,
@@ -106,6 +157,8 @@ static void reduce_scatter_step(const struct tci_shape *shape, uint32_t i,
     TC_ASSERT(i < reduce_scatter_steps(shape));
     if (shape->size == 1)
         *step_out = tci_copy(tci_dst(0), tci_src(0));
+    else if (shape->size == 2)
+        reduce_scatter_of_two_step(shape, i, step_out);
     else if (i < round_steps(shape))
         scatter_step(shape, i, step_out);
     else
@@ -121,7 +174,7 @@ const struct tci_plan tci_direct_reduce_scatter = {
     .is_used = true,
     .steps = reduce_scatter_steps,
     .blocks = tci_one,
-    .slots = tci_each_other_rank,
+    .slots = scatter_slots,
     .step = reduce_scatter_step,
 };
 

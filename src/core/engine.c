@@ -81,8 +81,8 @@ static void prepare_fold(struct tci_step_xfer *xfer, const struct tci_step *step
     xfer->x.fold = &op->args.fold;
     xfer->x.operand = slice_at(xfer->lane, step->src);
     xfer->x.incoming_first = step->peer < op->args.shape.rank;
-    xfer->x.use_many = op->args.is_canonical;
-    xfer->x.divide = step->last && op->args.call.op == TC_REDUCE_AVG && !op->args.is_canonical
+    xfer->x.use_many = op->args.plan->canonical; /* two ranks: all there is, in rank order */
+    xfer->x.divide = step->last && op->args.call.op == TC_REDUCE_AVG && !op->args.plan->canonical
                          ? op->args.shape.size
                          : 0;
 }
