@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Events of one rank that are collected: bounds the page as well. */
-enum { SPANS_MAX = 8192 };
+/* Events of one rank that are collected, and the ranks up to which transfers are among them: their
+ * number grows with the square, and a trace shall stay below a megabyte. */
+enum { SPANS_MAX = 8192, TRANSFER_RANKS_MAX = 4 };
 
 struct collector {
     struct span *spans; /* room for SPANS_MAX */
@@ -15,6 +16,7 @@ struct collector {
     uint64_t begin_ns;
     uint64_t end_ns;
     uint32_t rank;
+    bool has_transfers;
 };
 
 /* What a rank says of itself; all numbers, so that it can be gathered as such. */
@@ -48,7 +50,7 @@ static void collect(const tc_trace_event *event, void *arg)
 
     if (collector->count == SPANS_MAX || event->end_ns <= collector->begin_ns ||
         event->end_ns > collector->end_ns || event->end_ns == event->begin_ns ||
-        !kind_of(event, &kind))
+        !kind_of(event, &kind) || (kind == SPAN_TRANSFER && !collector->has_transfers))
         return;
     *span = (struct span){.begin_ns = event->begin_ns,
                           .end_ns = event->end_ns,
@@ -177,7 +179,10 @@ bool timeline_gather(struct world *world, uint64_t begin_ns, uint64_t end_ns,
                      struct timeline *timeline_out)
 {
     struct timeline timeline = {.ranks = world->size};
-    struct collector own = {.begin_ns = begin_ns, .end_ns = end_ns, .rank = (uint32_t)world->rank};
+    struct collector own = {.begin_ns = begin_ns,
+                            .end_ns = end_ns,
+                            .rank = (uint32_t)world->rank,
+                            .has_transfers = world->size <= TRANSFER_RANKS_MAX};
     struct head *heads = calloc((size_t)world->size, sizeof *heads);
     bool is_well = false;
 
