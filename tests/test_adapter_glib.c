@@ -8,7 +8,6 @@
 #include "support/adapter_suite.h"
 
 static GMainContext *main_context;
-static tc_glib *lent;
 static GSource *own[2]; /* tick and watch */
 
 static gboolean call_tick(gpointer arg)
@@ -24,11 +23,19 @@ static gboolean call_ready(gint fd, GIOCondition condition, gpointer arg)
     return call_tick(arg);
 }
 
-static void *open_loop(void)
+static void open_loop(void)
 {
     main_context = g_main_context_new();
-    lent = tc_glib_create(main_context);
-    return lent;
+}
+
+static void *lend(void)
+{
+    return tc_glib_create(main_context);
+}
+
+static void take_back(void *lent)
+{
+    tc_glib_destroy(lent);
 }
 
 static void close_loop(void)
@@ -40,7 +47,6 @@ static void close_loop(void)
         g_source_unref(own[i]);
         own[i] = NULL;
     }
-    tc_glib_destroy(lent);
     g_main_context_unref(main_context);
 }
 
@@ -71,7 +77,8 @@ static void watch(int fd, void (*fn)(void))
 
 int main(void)
 {
-    static const struct adapter_host host = {tc_glib_ops, open_loop, close_loop, step, tick, watch};
+    static const struct adapter_host host = {tc_glib_ops, open_loop, close_loop, lend,
+                                             take_back,   step,      tick,       watch};
 
     return adapter_suite(&host);
 }

@@ -6,7 +6,6 @@
 #include "support/adapter_suite.h"
 
 static struct ev_loop *loop;
-static tc_libev *lent;
 static struct ev_timer timer;
 static struct ev_io io;
 static void (*on_tick)(void);
@@ -28,20 +27,27 @@ static void call_ready(struct ev_loop *of, struct ev_io *self, int events)
     on_ready();
 }
 
-static void *open_loop(void)
+static void open_loop(void)
 {
     loop = ev_loop_new(EVFLAG_NOENV);
-    lent = tc_libev_create(loop);
     ev_timer_init(&timer, call_tick, 0., 0.);
     ev_io_init(&io, call_ready, 0, EV_READ);
-    return lent;
+}
+
+static void *lend(void)
+{
+    return tc_libev_create(loop);
+}
+
+static void take_back(void *lent)
+{
+    tc_libev_destroy(lent);
 }
 
 static void close_loop(void)
 {
     ev_timer_stop(loop, &timer);
     ev_io_stop(loop, &io);
-    tc_libev_destroy(lent);
     ev_loop_destroy(loop);
 }
 
@@ -66,8 +72,8 @@ static void watch(int fd, void (*fn)(void))
 
 int main(void)
 {
-    static const struct adapter_host host = {tc_libev_ops, open_loop, close_loop,
-                                             step,         tick,      watch};
+    static const struct adapter_host host = {tc_libev_ops, open_loop, close_loop, lend,
+                                             take_back,    step,      tick,       watch};
 
     return adapter_suite(&host);
 }

@@ -6,7 +6,6 @@
 #include "support/adapter_suite.h"
 
 static struct event_base *base;
-static tc_libevent *lent;
 static struct event *own[2]; /* tick and watch */
 
 static void call(evutil_socket_t fd, short what, void *arg)
@@ -16,11 +15,19 @@ static void call(evutil_socket_t fd, short what, void *arg)
     (*(void (**)(void))arg)();
 }
 
-static void *open_loop(void)
+static void open_loop(void)
 {
     base = event_base_new();
-    lent = tc_libevent_create(base);
-    return lent;
+}
+
+static void *lend(void)
+{
+    return tc_libevent_create(base);
+}
+
+static void take_back(void *lent)
+{
+    tc_libevent_destroy(lent);
 }
 
 static void close_loop(void)
@@ -30,7 +37,6 @@ static void close_loop(void)
             event_free(own[i]);
         own[i] = NULL;
     }
-    tc_libevent_destroy(lent);
     event_base_free(base);
 }
 
@@ -60,8 +66,8 @@ static void watch(int fd, void (*fn)(void))
 
 int main(void)
 {
-    static const struct adapter_host host = {
-        tc_libevent_ops, open_loop, close_loop, step, tick, watch};
+    static const struct adapter_host host = {tc_libevent_ops, open_loop, close_loop, lend,
+                                             take_back,       step,      tick,       watch};
 
     return adapter_suite(&host);
 }

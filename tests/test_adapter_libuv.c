@@ -9,7 +9,6 @@
 #include "support/adapter_suite.h"
 
 static uv_loop_t loop;
-static tc_libuv *lent;
 static uv_timer_t timer;
 static uv_poll_t socket_poll;
 static bool has_timer, has_poll;
@@ -30,11 +29,19 @@ static void call_ready(uv_poll_t *handle, int status, int events)
     on_ready();
 }
 
-static void *open_loop(void)
+static void open_loop(void)
 {
     uv_loop_init(&loop);
-    lent = tc_libuv_create(&loop);
-    return lent;
+}
+
+static void *lend(void)
+{
+    return tc_libuv_create(&loop);
+}
+
+static void take_back(void *lent)
+{
+    tc_libuv_destroy(lent);
 }
 
 static void close_loop(void)
@@ -44,7 +51,6 @@ static void close_loop(void)
     if (has_poll)
         uv_close((uv_handle_t *)&socket_poll, NULL);
     has_timer = has_poll = false;
-    tc_libuv_destroy(lent);
     uv_run(&loop, UV_RUN_DEFAULT);
     if (uv_loop_close(&loop) != 0)
         abort(); /* something of ours was left in it */
@@ -73,8 +79,8 @@ static void watch(int fd, void (*fn)(void))
 
 int main(void)
 {
-    static const struct adapter_host host = {tc_libuv_ops, open_loop, close_loop,
-                                             step,         tick,      watch};
+    static const struct adapter_host host = {tc_libuv_ops, open_loop, close_loop, lend,
+                                             take_back,    step,      tick,       watch};
 
     return adapter_suite(&host);
 }

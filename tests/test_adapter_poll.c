@@ -31,10 +31,19 @@ static void call_ready(void *arg, uint32_t ready)
     on_ready();
 }
 
-static void *open_loop(void)
+static void open_loop(void)
 {
     loop = tc_poll_loop_create();
+}
+
+static void *lend(void)
+{
     return loop;
+}
+
+static void take_back(void *lent)
+{
+    (void)lent;
 }
 
 static void close_loop(void)
@@ -72,8 +81,8 @@ static void watch(int fd, void (*fn)(void))
 
 int main(void)
 {
-    static const struct adapter_host host = {
-        tc_poll_loop_ops, open_loop, close_loop, step, tick, watch};
+    static const struct adapter_host host = {tc_poll_loop_ops, open_loop, close_loop, lend,
+                                             take_back,        step,      tick,       watch};
 
     return adapter_suite(&host);
 }

@@ -3,7 +3,9 @@
 #include "support/adapter_suite.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,6 +21,7 @@
 #include "core/context.h"
 #include "loop/loop.h"
 #include "support/loop_room.h"
+#include "tcdist/collective.h"
 #include "tcdist/future.h"
 
 #define WAIT_MS 20000
@@ -29,6 +32,7 @@ static const struct adapter_host *host;
 
 static struct {
     tc_context *context;
+    void *lent;
     int pair[2]; /* the application's own socket: what goes into 1 is read from 0 */
     unsigned ticks, bytes;
     tc_future *next; /* settled by the next tick */
@@ -51,19 +55,28 @@ static void on_byte(void)
     app.bytes += (unsigned)count;
 }
 
-static int open_app(void **state)
+static tc_context *open_context(void *lent)
 {
+    tc_context *context = NULL;
     tc_config config;
 
-    (void)state;
-    memset(&app, 0, sizeof(app));
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, app.pair), 0);
     tc_config_default(&config);
     config.loop_mode = TC_LOOP_HOST;
     config.reactor = host->ops();
-    config.reactor_arg = host->open();
-    if (tc_init_config(&config, &app.context) != TC_OK)
+    config.reactor_arg = lent;
+    if (tc_init_config(&config, &context) != TC_OK)
         fail_msg("%s", tc_last_error()->message);
+    return context;
+}
+
+static int open_app(void **state)
+{
+    (void)state;
+    memset(&app, 0, sizeof(app));
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, app.pair), 0);
+    host->open();
+    app.lent = host->lend();
+    app.context = open_context(app.lent);
     return 0;
 }
 
@@ -71,6 +84,7 @@ static int close_app(void **state)
 {
     (void)state;
     assert_int_equal(tc_shutdown(app.context), TC_OK);
+    host->take_back(app.lent);
     host->close();
     close(app.pair[0]);
     close(app.pair[1]);
@@ -360,6 +374,107 @@ static void watches_follow_their_interest_while_we_wait(void **state)
     close(stream.pair[0]);
 }
 
+/* ---- A group of two ranks, both in this loop ------------------------------------------------- */
+
+enum { ALLREDUCES = 1000, RANKS = 2 };
+
+static struct rank {
+    void *lent;
+    tc_context *context;
+    tc_dist_ctx *group;
+    float data[ALLREDUCES];
+    unsigned done, failed;
+} ranks[RANKS];
+
+static void open_listener(int *fd_out, char *url, size_t room)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(addr);
+
+    *fd_out = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(*fd_out, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    assert_int_equal(listen(*fd_out, 16), 0);
+    assert_int_equal(getsockname(*fd_out, (struct sockaddr *)&addr, &len), 0);
+    snprintf(url, room, "tcp://127.0.0.1:%d", ntohs(addr.sin_port));
+}
+
+static void form_group(void)
+{
+    tc_dist_options options;
+    tc_future *joins[RANKS];
+    char url[64];
+    int fd;
+
+    open_listener(&fd, url, sizeof(url));
+    for (int r = 0; r < RANKS; r++) {
+        memset(&ranks[r], 0, sizeof(ranks[r]));
+        ranks[r].lent = host->lend();
+        ranks[r].context = open_context(ranks[r].lent);
+        tc_dist_options_default(&options);
+        options.world_size = RANKS;
+        options.rank = r;
+        options.rendezvous_url = url;
+        options.listen_fd = r == 0 ? fd : -1;
+        joins[r] = tc_dist_init_async(ranks[r].context, &options, &ranks[r].group);
+    }
+    for (int r = 0; r < RANKS; r++) {
+        while (tc_future_test(joins[r]) == TC_PENDING)
+            host->step();
+        if (tc_future_test(joins[r]) != TC_OK)
+            fail_msg("%s", tc_future_error(joins[r])->message);
+        tc_future_release(joins[r]);
+    }
+}
+
+static void on_reduced(tc_future *future, void *arg)
+{
+    struct rank *rank = arg;
+
+    rank->done++;
+    rank->failed += tc_future_test(future) != TC_OK;
+    tc_future_release(future);
+}
+
+/* Each rank in its own order: 7 and ALLREDUCES have no common divisor. */
+static void start_all(struct rank *rank, unsigned start, unsigned stride)
+{
+    for (unsigned i = 0; i < ALLREDUCES; i++) {
+        unsigned k = (start + i * stride) % ALLREDUCES;
+        float *at = &rank->data[k];
+
+        *at = (float)(k + start);
+        tc_future_then(
+            tc_allreduce_async(rank->group, k, at, at, 1, TC_DTYPE_F32, TC_REDUCE_SUM, NULL),
+            on_reduced, rank);
+    }
+}
+
+static void a_thousand_tagged_all_reduces_settle_beside_the_applications_ticks(void **state)
+{
+    unsigned wrong = 0, threads = count_threads();
+
+    (void)state;
+    form_group();
+    host->tick(1, on_tick);
+    start_all(&ranks[0], 0, 1);
+    start_all(&ranks[1], 1, 7);
+    while (ranks[0].done < ALLREDUCES || ranks[1].done < ALLREDUCES)
+        host->step();
+    for (unsigned k = 0; k < ALLREDUCES; k++)
+        for (int r = 0; r < RANKS; r++)
+            wrong += ranks[r].data[k] != (float)(2 * k + 1);
+
+    assert_int_equal(wrong, 0);
+    assert_int_equal(ranks[0].failed + ranks[1].failed, 0);
+    assert_true(app.ticks > 0);
+    assert_int_equal(count_threads(), threads);
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(tc_dist_close(ranks[r].group), TC_OK);
+        assert_int_equal(tc_shutdown(ranks[r].context), TC_OK);
+        host->take_back(ranks[r].lent);
+    }
+}
+
 int adapter_suite(const struct adapter_host *under_test)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_app, close_app)
@@ -372,6 +487,7 @@ int adapter_suite(const struct adapter_host *under_test)
         TEST(an_idle_context_uses_no_processor_time),
         TEST(watches_follow_their_interest_in_the_hosts_loop),
         TEST(watches_follow_their_interest_while_we_wait),
+        TEST(a_thousand_tagged_all_reduces_settle_beside_the_applications_ticks),
     };
 
     host = under_test;
