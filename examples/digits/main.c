@@ -23,9 +23,12 @@ static bool share_data(struct world *world, const char *path, struct data *data)
     if (is_first && data_read(path, data))
         count = data->count;
     if (!world_wait(world, tc_broadcast_async(world->group, TC_TAG_ORDERED, &count, 1, TC_DTYPE_U64,
-                                              0, NULL)) ||
-        count == 0)
+                                              0, NULL)))
         return false;
+    if (count == 0) {
+        (void)world_leave(world);
+        return false;
+    }
 
     if (!is_first) {
         data->count = count;
@@ -81,12 +84,13 @@ static bool compare_weights(struct world *world, const struct trainer *trainer)
     for (int rank = 1; is_same && rank < world->size; rank++) {
         if (all[rank] == all[0])
             continue;
-        is_same = false;
         if (is_first)
             fprintf(stderr,
                     "digits: weights differ: rank 0 has hash %016" PRIx64
                     ", rank %d has %016" PRIx64 "\n",
                     all[0], rank, all[rank]);
+        (void)world_leave(world);
+        is_same = false;
     }
     if (is_same && is_first && !trainer->options->is_quiet) {
         if (world->size > 1)

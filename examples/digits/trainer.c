@@ -197,6 +197,7 @@ static bool report(struct trainer *trainer, size_t epoch, const struct tally *ta
         if (trainer->world->rank == 0)
             fprintf(stderr, "digits: the loss is no number any more: take smaller steps, "
                             "--learning-rate\n");
+        (void)world_leave(trainer->world);
         return false;
     }
     if (trainer->world->rank == 0 && !trainer->options->is_quiet)

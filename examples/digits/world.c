@@ -4,14 +4,15 @@
 
 #include <stdio.h>
 
-static bool say_failure(const char *what, int rank, const tc_error *error, tc_status_t status)
+/* Messages of the library name the operation and the rank at fault; this adds who saw it. */
+static bool say_failure(int rank, const tc_error *error, tc_status_t status)
 {
     const char *message = error != NULL ? error->message : tc_status_string(status);
 
     if (rank >= 0)
-        fprintf(stderr, "digits: rank %d: %s: %s\n", rank, what, message);
+        fprintf(stderr, "digits: rank %d: %s\n", rank, message);
     else
-        fprintf(stderr, "digits: %s: %s\n", what, message);
+        fprintf(stderr, "digits: %s\n", message);
     return false;
 }
 
@@ -23,10 +24,10 @@ bool world_open(struct world *world)
     overlap_init(&world->overlap);
     status = tc_init(&world->context);
     if (status != TC_OK)
-        return say_failure("start", -1, tc_last_error(), status);
+        return say_failure(-1, tc_last_error(), status);
     status = tc_dist_init_env(world->context, &world->group);
     if (status != TC_OK)
-        return say_failure("form the group", -1, tc_last_error(), status);
+        return say_failure(-1, tc_last_error(), status);
 
     world->rank = tc_dist_rank(world->group);
     world->size = tc_dist_world_size(world->group);
@@ -39,7 +40,7 @@ bool world_leave(struct world *world)
     tc_status_t status = tc_dist_finalize(world->group);
 
     world->group = NULL;
-    return status == TC_OK || say_failure("leave the group", world->rank, tc_last_error(), status);
+    return status == TC_OK || say_failure(world->rank, tc_last_error(), status);
 }
 
 void world_close(struct world *world)
@@ -54,7 +55,6 @@ void world_close(struct world *world)
 bool world_wait(struct world *world, tc_future *future)
 {
     tc_status_t status = tc_future_test(future);
-    const tc_error *error;
     bool is_well;
 
     if (status == TC_PENDING) {
@@ -62,9 +62,7 @@ bool world_wait(struct world *world, tc_future *future)
         status = tc_future_wait(future, -1);
         overlap_block(&world->overlap, false);
     }
-    error = tc_future_error(future);
-    is_well = status == TC_OK ||
-              say_failure(error != NULL ? error->operation : "wait", world->rank, error, status);
+    is_well = status == TC_OK || say_failure(world->rank, tc_future_error(future), status);
     tc_future_release(future);
     return is_well;
 }

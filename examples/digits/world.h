@@ -21,7 +21,8 @@ struct world {
 /* Forms the group that the environment describes.  False after having said why not, as below. */
 bool world_open(struct world *world);
 
-/* Leaves it together with the others. */
+/* Leaves it together with the others: at the end, and after a failure that all ranks see alike.  A
+ * rank that alone has failed does not wait for the others; world_close() tells them. */
 bool world_leave(struct world *world);
 
 /* Leaves it at once where that is still to be done, and frees what is left. */
