@@ -1,0 +1,466 @@
+/* net_sim.c - the simulated network: adapters, wires, faults, and the port that hides them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/net_sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/assert.h"
+#include "core/base.h"
+#include "sim/net_parts.h"
+
+enum { BUCKETS_A_RANK = 16 };
+
+void sim_net_config_default(struct sim_net_config *config)
+{
+    /* A 100 Gbit/s network and kernels that fold 20 GB/s. */
+    *config = (struct sim_net_config){.latency_ns = 5000,
+                                      .overhead_ns = 500,
+                                      .byte_ns = 0.08,
+                                      .fold_byte_ns = 0.05,
+                                      .eager_max = 8192,
+                                      .seed = 1,
+                                      .lost_after_ns = 2 * TCI_NS_PER_MS};
+}
+
+static struct sim_node *of(struct tci_transport *self)
+{
+    return (struct sim_node *)self;
+}
+
+bool sim_is_lost(const struct sim_node *node, uint32_t peer)
+{
+    return node->lost != NULL && node->lost[peer];
+}
+
+/* ---- The wire ------------------------------------------------------------------------------- */
+
+/* How long the first byte travels from `from` to `to`. */
+static uint64_t travel_ns(struct sim_net *net, uint32_t from, uint32_t to)
+{
+    double latency = from == to ? 0 : net->config.latency_ns;
+
+    if (net->config.jitter > 0)
+        latency *= 1 + net->config.jitter * (double)(sim_random(&net->random) >> 11) * 0x1p-53;
+    return (uint64_t)latency;
+}
+
+static void landed(struct sim_event *event)
+{
+    sim_arrive(tci_container_of(event, struct sim_msg, event));
+}
+
+/* All bytes are here: the processor takes the message up. */
+static void received(struct sim_event *event)
+{
+    struct sim_msg *msg = tci_container_of(event, struct sim_msg, event);
+    struct sim_node *node = msg->to;
+    struct sim_net *net = node->net;
+
+    node->work_ns =
+        tci_max(node->work_ns, net->clock->now_ns) + (uint64_t)net->config.overhead_ns;
+    if (node->work_ns <= net->clock->now_ns) {
+        sim_arrive(msg);
+        return;
+    }
+    event->fn = landed;
+    sim_clock_add(net->clock, node->work_ns, event);
+}
+
+/* The first byte is here: the adapter takes messages one after the other. */
+static void reached(struct sim_event *event)
+{
+    struct sim_msg *msg = tci_container_of(event, struct sim_msg, event);
+    struct sim_node *node = msg->to;
+    uint64_t now = node->net->clock->now_ns;
+    uint64_t end = tci_max(node->receive_ns, now) +
+                   (uint64_t)(node->net->config.byte_ns * (double)msg->len);
+
+    node->receive_ns = end;
+    if (end <= now) {
+        received(event);
+        return;
+    }
+    event->fn = received;
+    sim_clock_add(node->net->clock, end, event);
+}
+
+/* Messages of a pair of ranks arrive in the order in which they leave. */
+static void depart(struct sim_node *from, uint32_t to, struct sim_msg *msg, uint64_t begin_ns)
+{
+    struct sim_net *net = from->net;
+    uint64_t at = begin_ns + travel_ns(net, from->rank, to);
+
+    if (net->config.jitter > 0 && from->last_ns == NULL) {
+        from->last_ns = calloc(net->size, sizeof(*from->last_ns));
+        TC_ASSERT(from->last_ns != NULL);
+    }
+    if (from->last_ns != NULL)
+        at = from->last_ns[to] = tci_max(at, from->last_ns[to]);
+    msg->from = from->rank;
+    msg->to = &net->nodes[to];
+    msg->event = (struct sim_event){.exec = msg->to->exec, .fn = reached};
+    net->messages++;
+    sim_clock_add(net->clock, at, &msg->event);
+}
+
+void sim_tell(struct sim_node *node, uint32_t peer, struct sim_msg *msg)
+{
+    struct sim_net *net = node->net;
+
+    if (node->is_dead || sim_is_lost(node, peer)) {
+        sim_msg_free(net, msg);
+        return;
+    }
+    msg->len = msg->kind == SIM_NOTICE ? 0 : msg->len;
+    depart(node, peer, msg, net->clock->now_ns + (uint64_t)net->config.overhead_ns);
+}
+
+/* ---- The adapter of the sender -------------------------------------------------------------- */
+
+static void try_leave(struct sim_node *node);
+
+static void start_next(struct sim_node *node)
+{
+    struct sim_net *net = node->net;
+    struct sim_half *half;
+    struct sim_msg *msg;
+    uint64_t begin;
+
+    while ((half = node->queue) != NULL && half->xfer == NULL) {
+        node->queue = half->next;
+        half->is_held = false;
+        sim_half_drop(half);
+    }
+    node->sending = half;
+    if (half == NULL) {
+        try_leave(node);
+        return;
+    }
+    node->queue = half->next;
+    begin = tci_max(half->ready_ns, net->clock->now_ns);
+    msg = sim_msg_new(net, SIM_DATA, half->xfer);
+    if (!net->config.no_data && msg->len > 0) {
+        msg->payload = malloc(msg->len);
+        TC_ASSERT(msg->payload != NULL);
+        memcpy(msg->payload, half->xfer->data, msg->len);
+    }
+    node->stats.messages_sent++;
+    node->stats.bytes_sent += msg->len;
+    depart(node, half->xfer->peer, msg, begin);
+    sim_clock_add(net->clock, begin + (uint64_t)(net->config.byte_ns * (double)msg->len),
+                  &node->sent);
+}
+
+static void sent(struct sim_event *event)
+{
+    struct sim_node *node = tci_container_of(event, struct sim_node, sent);
+    struct sim_half *half = node->sending;
+
+    node->sending = NULL;
+    half->is_held = false;
+    if (half->xfer != NULL)
+        sim_half_complete(half, TC_OK);
+    else
+        sim_half_drop(half);
+    if (!node->is_dead)
+        start_next(node);
+}
+
+void sim_send(struct sim_node *node, struct sim_half *half)
+{
+    struct sim_half **at = &node->queue;
+
+    node->work_ns = tci_max(node->work_ns, node->net->clock->now_ns) +
+                    (uint64_t)node->net->config.overhead_ns;
+    half->ready_ns = node->work_ns;
+    half->is_held = true;
+    while (*at != NULL && ((*at)->xfer == NULL || (*at)->xfer->priority >= half->xfer->priority))
+        at = &(*at)->next;
+    half->next = *at;
+    *at = half;
+    if (node->sending == NULL)
+        start_next(node);
+}
+
+/* ---- Faults --------------------------------------------------------------------------------- */
+
+struct sim_loss {
+    struct sim_event event;
+    struct sim_node *node;
+    uint32_t         peer;
+    bool             is_killed;
+};
+
+static void lose(struct sim_event *event)
+{
+    struct sim_loss *loss = tci_container_of(event, struct sim_loss, event);
+    struct sim_node *node = loss->node;
+    struct tci_error error = {0};
+    struct tci_list *at, *next;
+
+    if (node->is_closed || node->is_dead || sim_is_lost(node, loss->peer)) {
+        free(loss);
+        return;
+    }
+    if (node->lost == NULL)
+        node->lost = calloc(node->net->size, sizeof(*node->lost));
+    TC_ASSERT(node->lost != NULL);
+    node->lost[loss->peer] = true;
+    tci_error_set(&error, TC_ERR_PEER_LOST, (int)loss->peer, 0, NULL, "rank %u: peer %u lost: %s",
+                  node->rank, loss->peer, loss->is_killed ? "it has ended" : "the link broke");
+    for (at = node->live.next; at != &node->live; at = next) {
+        struct sim_half *half = tci_container_of(at, struct sim_half, in_node);
+
+        next = at->next;
+        if (half->xfer->peer == loss->peer)
+            sim_half_complete(half, TC_ERR_PEER_LOST);
+    }
+    free(loss);
+    node->transport.sink->lost(node->transport.sink, (uint32_t)error.pub.rank, &error);
+}
+
+static void lose_later(struct sim_node *node, uint32_t peer, uint64_t delay_ns, bool is_killed)
+{
+    struct sim_loss *loss = malloc(sizeof(*loss));
+
+    TC_ASSERT(loss != NULL);
+    *loss = (struct sim_loss){.event = {.exec = node->exec, .fn = lose},
+                              .node = node,
+                              .peer = peer,
+                              .is_killed = is_killed};
+    sim_clock_add(node->net->clock, node->net->clock->now_ns + delay_ns, &loss->event);
+}
+
+void sim_net_kill(struct sim_net *net, uint32_t rank)
+{
+    net->nodes[rank].is_dead = net->nodes[rank].exec->is_dead = true;
+    for (uint32_t peer = 0; peer < net->size; peer++)
+        if (peer != rank && !net->nodes[peer].is_dead)
+            lose_later(&net->nodes[peer], rank,
+                       net->config.lost_after_ns + travel_ns(net, rank, peer), true);
+}
+
+void sim_net_cut(struct sim_net *net, uint32_t a, uint32_t b)
+{
+    lose_later(&net->nodes[a], b, 0, false);
+    lose_later(&net->nodes[b], a, 0, false);
+}
+
+/* ---- The port ------------------------------------------------------------------------------- */
+
+static void net_abort(struct tci_transport *self, const struct tci_key *key, int peer)
+{
+    struct sim_node *node = of(self);
+    struct tci_list *at, *next;
+
+    for (at = node->live.next; at != &node->live; at = next) {
+        struct sim_half *half = tci_container_of(at, struct sim_half, in_node);
+
+        next = at->next;
+        if ((peer == TCI_ALL_PEERS || half->xfer->peer == (uint32_t)peer) &&
+            tci_key_is_same_tag(&half->xfer->key, key))
+            sim_half_complete(half, TC_ERR_CANCELLED);
+    }
+    for (at = node->early.next; at != &node->early; at = next) {
+        struct sim_msg *msg = tci_container_of(at, struct sim_msg, in_node);
+
+        next = at->next;
+        if ((peer == TCI_ALL_PEERS || msg->from == (uint32_t)peer) &&
+            tci_key_is_same_tag(&msg->key, key) && (int32_t)(key->use - msg->key.use) >= 0)
+            sim_msg_drop(msg);
+    }
+}
+
+static void net_notify(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice)
+{
+    struct sim_node *node = of(self);
+    struct sim_msg *msg;
+
+    if (peer == node->rank)
+        return;
+    msg = sim_msg_new(node->net, SIM_NOTICE, NULL);
+    msg->notice = malloc(sizeof(*notice));
+    TC_ASSERT(msg->notice != NULL);
+    *msg->notice = *notice;
+    sim_tell(node, peer, msg);
+}
+
+static void net_caps(const struct tci_transport *self, struct tci_caps *caps_out)
+{
+    const struct sim_node *node = (const struct sim_node *)self;
+    const struct sim_net_config *config = &node->net->config;
+
+    *caps_out = (struct tci_caps){
+        .eager_max = config->eager_max,
+        .latency_us = config->latency_ns / 1000,
+        .gbytes_per_s = config->byte_ns > 0 ? 1 / config->byte_ns : 1000,
+    };
+}
+
+static void net_stats(const struct tci_transport *self, struct tci_transport_stats *stats_out)
+{
+    *stats_out = ((const struct sim_node *)self)->stats;
+}
+
+static void all_left(struct sim_event *event)
+{
+    struct sim_node *node = tci_container_of(event, struct sim_node, left);
+
+    if (!node->is_closed && !node->is_dead)
+        node->transport.sink->left(node->transport.sink);
+}
+
+static void try_leave(struct sim_node *node)
+{
+    struct sim_net *net = node->net;
+    uint32_t dead = 0;
+
+    if (!node->is_leaving || node->has_left)
+        return;
+    node->has_left = true;
+    net->left_count++;
+    for (uint32_t r = 0; r < net->size; r++)
+        dead += net->nodes[r].is_dead && !net->nodes[r].has_left;
+    if (net->left_count + dead < net->size)
+        return;
+    for (uint32_t r = 0; r < net->size; r++)
+        if (net->nodes[r].has_left)
+            sim_clock_add(net->clock,
+                          net->clock->now_ns + (uint64_t)net->config.latency_ns,
+                          &net->nodes[r].left);
+}
+
+static void net_leave(struct tci_transport *self)
+{
+    struct sim_node *node = of(self);
+
+    node->is_leaving = true;
+    if (node->sending == NULL)
+        try_leave(node);
+}
+
+static void net_close(struct tci_transport *self)
+{
+    struct sim_node *node = of(self);
+    struct tci_list *first;
+
+    while ((first = tci_list_first(&node->live)) != NULL)
+        sim_half_complete(tci_container_of(first, struct sim_half, in_node), TC_ERR_CLOSED);
+    while ((first = tci_list_first(&node->early)) != NULL)
+        sim_msg_drop(tci_container_of(first, struct sim_msg, in_node));
+    node->is_closed = true;
+}
+
+static const struct tci_transport_ops ops = {
+    .name = "sim",
+    .post_send = sim_post_send,
+    .post_recv = sim_post_recv,
+    .abort = net_abort,
+    .notify = net_notify,
+    .caps = net_caps,
+    .stats = net_stats,
+    .leave = net_leave,
+    .close = net_close,
+};
+
+/* ---- The network ---------------------------------------------------------------------------- */
+
+static size_t buckets_for(uint32_t size)
+{
+    size_t buckets = 1024;
+
+    while (buckets < (size_t)size * BUCKETS_A_RANK)
+        buckets *= 2;
+    return buckets;
+}
+
+size_t sim_net_bytes(uint32_t size)
+{
+    return sizeof(struct sim_net) + size * sizeof(struct sim_node) +
+           buckets_for(size) * sizeof(struct sim_bucket);
+}
+
+struct sim_net *sim_net_new(struct sim_clock *clock, struct sim_exec *execs, uint32_t size,
+                            const struct sim_net_config *config)
+{
+    struct sim_net *net = calloc(1, sizeof(*net));
+    size_t buckets = buckets_for(size);
+
+    TC_ASSERT(net != NULL);
+    net->config = *config;
+    net->clock = clock;
+    net->size = size;
+    net->random = config->seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    net->nodes = calloc(size, sizeof(*net->nodes));
+    net->buckets = calloc(buckets, sizeof(*net->buckets));
+    net->mask = buckets - 1;
+    TC_ASSERT(net->nodes != NULL && net->buckets != NULL);
+    for (size_t b = 0; b < buckets; b++) {
+        tci_list_init(&net->buckets[b].halves);
+        tci_list_init(&net->buckets[b].early);
+    }
+    for (uint32_t r = 0; r < size; r++) {
+        struct sim_node *node = &net->nodes[r];
+
+        node->transport.ops = &ops;
+        node->net = net;
+        node->exec = &execs[r];
+        node->rank = r;
+        node->sent = (struct sim_event){.exec = &execs[r], .fn = sent};
+        node->left = (struct sim_event){.exec = &execs[r], .fn = all_left};
+        tci_list_init(&node->live);
+        tci_list_init(&node->early);
+    }
+    return net;
+}
+
+struct tci_transport *sim_net_transport(struct sim_net *net, uint32_t rank)
+{
+    return &net->nodes[rank].transport;
+}
+
+static void free_queue(struct sim_node *node)
+{
+    struct sim_half *half;
+
+    if (node->sending != NULL)
+        free(node->sending);
+    while ((half = node->queue) != NULL) {
+        node->queue = half->next;
+        free(half);
+    }
+    free(node->last_ns);
+    free(node->lost);
+}
+
+void sim_net_free(struct sim_net *net)
+{
+    struct sim_half *half;
+    struct sim_msg *msg;
+
+    for (uint32_t r = 0; r < net->size; r++)
+        free_queue(&net->nodes[r]);
+    while ((half = net->halves_free) != NULL) {
+        net->halves_free = half->next;
+        free(half);
+    }
+    while ((msg = net->msgs_free) != NULL) {
+        net->msgs_free = msg->next;
+        free(msg);
+    }
+    free(net->buckets);
+    free(net->nodes);
+    free(net);
+}
+
+size_t sim_net_early(const struct sim_net *net)
+{
+    return net->early_count;
+}
+
+uint64_t sim_net_messages(const struct sim_net *net)
+{
+    return net->messages;
+}

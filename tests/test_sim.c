@@ -1,0 +1,282 @@
+/* test_sim.c - every plan of the table, run by the engine on simulated ranks, against plain loops. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 300 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "algo/algo.h"
+#include "core/alloc.h"
+#include "core/base.h"
+#include "sim/world_sim.h"
+#include "support/coll_case.h"
+
+enum { BATCH = 48 };
+
+/* Cases of a batch run at once, each under its own tag, started in another order on each rank. */
+struct batch {
+    struct sim_world *world;
+    struct coll_run   runs[BATCH];
+    int               count;
+    uint64_t          random, total;
+};
+
+static void shuffle(int *order, int count, uint64_t *random)
+{
+    for (int i = 0; i < count; i++)
+        order[i] = i;
+    for (int i = count - 1; i > 0; i--) {
+        int other = (int)(sim_random(random) % (uint64_t)(i + 1)), kept = order[i];
+
+        order[i] = order[other];
+        order[other] = kept;
+    }
+}
+
+static void check_settled(struct batch *batch, struct coll_run *run)
+{
+    size_t n = batch->world->size;
+    char text[160];
+
+    if (!sim_world_run(batch->world, run->future, n, TCI_NEVER))
+        fail_msg("%s: hangs", coll_describe(run, text, sizeof(text)));
+    for (size_t r = 0; r < n; r++)
+        if (tc_future_test(run->future[r]) != TC_OK)
+            fail_msg("%s: %s", coll_describe(run, text, sizeof(text)),
+                     tc_future_error(run->future[r])->message);
+}
+
+static void flush(struct batch *batch)
+{
+    int order[BATCH];
+
+    for (uint32_t r = 0; r < batch->world->size; r++) {
+        shuffle(order, batch->count, &batch->random);
+        for (int i = 0; i < batch->count; i++)
+            coll_start(&batch->runs[order[i]], sim_group(batch->world, r), (int)r);
+    }
+    for (int i = 0; i < batch->count; i++)
+        check_settled(batch, &batch->runs[i]);
+    for (int i = 0; i < batch->count; i++)
+        coll_check(&batch->runs[i]);
+    batch->total += (uint64_t)batch->count;
+    batch->count = 0;
+    assert_int_equal(sim_net_early(batch->world->net), 0);
+}
+
+static void add(struct batch *batch, struct coll_case what)
+{
+    what.tag = (uint64_t)batch->count * UINT64_C(0x9e3779b97f4a7c15);
+    what.seed = (unsigned)(batch->total * BATCH + (uint64_t)batch->count);
+    coll_prepare(&batch->runs[batch->count++], &what, (int)batch->world->size);
+    if (batch->count == BATCH)
+        flush(batch);
+}
+
+static bool kind_of(enum tci_coll coll, enum coll_kind *kind_out)
+{
+    static const enum coll_kind kinds[] = {[TCI_COLL_ALLREDUCE] = COLL_ALLREDUCE,
+                                           [TCI_COLL_BROADCAST] = COLL_BROADCAST,
+                                           [TCI_COLL_ALLGATHER] = COLL_ALLGATHER,
+                                           [TCI_COLL_REDUCE_SCATTER] = COLL_REDUCE_SCATTER};
+
+    if (coll >= TCI_LEN(kinds))
+        return false;
+    *kind_out = kinds[coll];
+    return true;
+}
+
+/* One plan on one count: in place and not, canonical where it may, fast, several operators. */
+static void add_plan(struct batch *batch, const struct tci_plan *plan, size_t count)
+{
+    static const struct {
+        tc_dtype_t     dtype;
+        tc_reduce_op_t op;
+    } ways[] = {{TC_DTYPE_F32, TC_REDUCE_SUM}, {TC_DTYPE_I16, TC_REDUCE_MAX}};
+    struct coll_case what = {.count = count, .algorithm = plan->name};
+    bool folds;
+
+    if (!kind_of(plan->coll, &what.kind))
+        return;
+    folds = what.kind == COLL_ALLREDUCE || what.kind == COLL_REDUCE_SCATTER;
+    for (size_t w = 0; w < (folds ? TCI_LEN(ways) : 1); w++)
+        for (int in_place = what.kind == COLL_BROADCAST; in_place < 2; in_place++)
+            for (int fast = folds && !plan->canonical; fast < (folds ? 2 : 1); fast++) {
+                what.dtype = ways[w].dtype;
+                what.op = ways[w].op;
+                what.in_place = in_place;
+                what.numerics = fast ? TC_NUMERICS_FAST : TC_NUMERICS_CANONICAL;
+                what.root = (int)((count + w) % batch->world->size);
+                add(batch, what);
+            }
+}
+
+static uint64_t all_plans(uint32_t size, const struct sim_world_config *config,
+                          const size_t *counts, size_t n_counts)
+{
+    uint64_t live = tci_alloc_live(), total;
+    struct batch *batch = calloc(1, sizeof(*batch));
+
+    assert_non_null(batch);
+    batch->world = sim_world_new(size, config);
+    batch->random = 88172645463325252u + size;
+    for (size_t c = 0; c < n_counts; c++)
+        for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++)
+            add_plan(batch, *plan, counts[c]);
+    if (batch->count > 0)
+        flush(batch);
+    sim_world_free(batch->world);
+    total = batch->total;
+    free(batch);
+    assert_int_equal(tci_alloc_live(), live);
+    return total;
+}
+
+static void every_plan_on_1_to_17_ranks(void **state)
+{
+    uint64_t total = 0;
+
+    (void)state;
+    for (uint32_t n = 1; n <= 17; n++) {
+        const size_t counts[] = {0, 1, n - 1, n + 1, 1000};
+
+        total += all_plans(n, NULL, counts, TCI_LEN(counts));
+    }
+    print_message("%llu collectives\n", (unsigned long long)total);
+}
+
+static void every_plan_on_64_ranks(void **state)
+{
+    const size_t counts[] = {1, 63, 65, 1000};
+
+    (void)state;
+    all_plans(64, NULL, counts, TCI_LEN(counts));
+}
+
+static void every_plan_in_several_lanes_with_credits(void **state)
+{
+    const size_t counts[] = {70001};
+    struct sim_world_config config;
+
+    (void)state;
+    sim_world_config_default(&config);
+    config.segment_bytes = 32768;
+    config.net.eager_max = 512;
+    for (uint32_t n = 2; n <= 9; n++)
+        all_plans(n, &config, counts, TCI_LEN(counts));
+}
+
+static void every_plan_over_links_that_jitter(void **state)
+{
+    const size_t counts[] = {7, 5000};
+    struct sim_world_config config;
+
+    (void)state;
+    sim_world_config_default(&config);
+    config.segment_bytes = 2048;
+    config.net.eager_max = 256;
+    config.net.jitter = 20;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        config.net.seed = seed;
+        all_plans(5, &config, counts, TCI_LEN(counts));
+        all_plans(8, &config, counts, TCI_LEN(counts));
+    }
+}
+
+/* ---- Time ----------------------------------------------------------------------------------- */
+
+/* All ranks all-reduce `count` floats once; gives the time it took. */
+static uint64_t time_of(const char *algorithm, size_t count, const struct sim_world_config *config)
+{
+    struct coll_run run;
+    struct coll_case what = {.kind = COLL_ALLREDUCE,
+                             .count = count,
+                             .dtype = TC_DTYPE_F32,
+                             .numerics = TC_NUMERICS_FAST,
+                             .algorithm = algorithm};
+    struct sim_world *world = sim_world_new(8, config);
+    struct batch batch = {.world = world};
+    uint64_t now;
+
+    coll_prepare(&run, &what, 8);
+    for (uint32_t r = 0; r < 8; r++)
+        coll_start(&run, sim_group(world, r), (int)r);
+    check_settled(&batch, &run);
+    now = world->clock.now_ns;
+    coll_check(&run);
+    sim_world_free(world);
+    return now;
+}
+
+static void a_run_is_repeated_to_the_nanosecond(void **state)
+{
+    struct sim_world_config config;
+    uint64_t first, other;
+
+    (void)state;
+    sim_world_config_default(&config);
+    config.net.jitter = 3;
+    first = time_of("direct", 5000, &config);
+    assert_int_equal(time_of("direct", 5000, &config), first);
+    config.net.seed = 2;
+    other = time_of("direct", 5000, &config);
+    assert_int_not_equal(other, first);
+}
+
+static void a_ring_comes_near_the_bandwidth_of_its_links(void **state)
+{
+    struct sim_world_config config;
+    size_t count = 1 << 20;
+    double bound;
+
+    (void)state;
+    sim_world_config_default(&config);
+    config.segment_bytes = 1 << 19;
+    bound = 2.0 * 7 / 8 * (double)count * 4 * config.net.byte_ns;
+    double took = (double)time_of("ring", count, &config);
+    print_message("ring of 8, 4 MiB: %.3f ms, %.0f %% of the bound\n", took * 1e-6,
+                  100 * bound / took);
+    assert_true(took >= bound);
+    assert_true(took < 1.25 * bound);
+}
+
+static void a_barrier_waits_for_the_last_rank(void **state)
+{
+    struct sim_world *world = sim_world_new(13, NULL);
+    tc_future *futures[13] = {NULL};
+
+    (void)state;
+    for (uint32_t r = 0; r < 12; r++)
+        futures[r] = tc_barrier_async(sim_group(world, r), 5, NULL);
+    assert_false(sim_world_run(world, futures, 12, 100 * TCI_NS_PER_MS));
+    for (uint32_t r = 0; r < 12; r++)
+        assert_int_equal(tc_future_test(futures[r]), TC_PENDING);
+    futures[12] = tc_barrier_async(sim_group(world, 12), 5, NULL);
+    assert_true(sim_world_run(world, futures, 13, TCI_NEVER));
+    for (uint32_t r = 0; r < 13; r++) {
+        assert_int_equal(tc_future_test(futures[r]), TC_OK);
+        tc_future_release(futures[r]);
+    }
+    sim_world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_plan_on_1_to_17_ranks),
+        cmocka_unit_test(every_plan_on_64_ranks),
+        cmocka_unit_test(every_plan_in_several_lanes_with_credits),
+        cmocka_unit_test(every_plan_over_links_that_jitter),
+        cmocka_unit_test(a_run_is_repeated_to_the_nanosecond),
+        cmocka_unit_test(a_ring_comes_near_the_bandwidth_of_its_links),
+        cmocka_unit_test(a_barrier_waits_for_the_last_rank),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
