@@ -6,9 +6,11 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "core/base.h"
 #include "group.h"
+#include "net/addr.h"
 
 void tc_dist_options_default(tc_dist_options *options)
 {
@@ -82,9 +84,46 @@ static bool read_number(const char *name, int low, int high, int otherwise, int 
     return false;
 }
 
+static tc_status_t refuse(const char *name, const char *text, const char *why)
+{
+    return tci_fail(TC_ERR_INVALID_ARG, "dist_init_env", "%s is \"%.80s\": %s", name, text, why);
+}
+
+/* What several ranks need; false says which variable is wrong. */
+static bool check_environment(const tc_dist_options *options)
+{
+    const char      *url = options->rendezvous_url;
+    struct tci_error error = {0};
+    struct tci_url   parsed;
+    int              listens = 0;
+    socklen_t        len = sizeof(listens);
+
+    if (tci_url_parse(url, &parsed, &error) != TC_OK) {
+        tci_fail(error.pub.status, "dist_init_env", "TCDIST_RENDEZVOUS: %s", error.text);
+        return false;
+    }
+    if (parsed.scheme == TCI_SCHEME_SINGLE) {
+        refuse("TCDIST_RENDEZVOUS", url, "that is one process, TCDIST_WORLD_SIZE is more");
+        return false;
+    }
+    if (options->listen_fd >= 0 &&
+        (getsockopt(options->listen_fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) != 0 ||
+         !listens)) {
+        refuse("TCDIST_RENDEZVOUS_FD", getenv("TCDIST_RENDEZVOUS_FD"),
+               "that is no listening socket of this process: let rank 0 inherit one, or unset it");
+        return false;
+    }
+    return true;
+}
+
 static bool read_environment(tc_dist_options *options)
 {
     tc_dist_options_default(options);
+    if (getenv("TCDIST_RANK") != NULL && getenv("TCDIST_WORLD_SIZE") == NULL) {
+        tci_fail(TC_ERR_INVALID_ARG, "dist_init_env",
+                 "TCDIST_RANK is set, but TCDIST_WORLD_SIZE is not set: set both, or neither");
+        return false;
+    }
     if (!read_number("TCDIST_WORLD_SIZE", 1, INT_MAX, 1, &options->world_size) ||
         !read_number("TCDIST_RANK", 0, options->world_size - 1, -1, &options->rank) ||
         !read_number("TCDIST_RENDEZVOUS_FD", 0, INT_MAX, -1, &options->listen_fd))
@@ -105,7 +144,7 @@ static bool read_environment(tc_dist_options *options)
     }
     if (options->rank != 0)
         options->listen_fd = -1;
-    return true;
+    return check_environment(options);
 }
 
 struct find_env {
@@ -143,7 +182,7 @@ tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out)
         return TC_OK;
     }
     if (!read_environment(&options))
-        return TC_ERR_INVALID_ARG;
+        return tc_last_error()->status;
     return wait_and_release(tci_join(context, &options, true, out));
 }
 
@@ -214,7 +253,7 @@ static tc_status_t leave_group(tc_dist_ctx *group, bool at_once, const char *nam
     tc_future *left = leave.left;
     tci_loop_call(tci_loop_of(context->exec), begin_to_leave, &leave);
     if (leave.is_shared) {
-        tc_future_release(left);
+        tci_future_settle(left, TC_OK, NULL);
         tc_future_release(left);
         return TC_OK;
     }

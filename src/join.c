@@ -59,7 +59,7 @@ static void stand(struct join *join, struct tci_transport *transport,
     }
     group->is_from_env = join->is_from_env;
     tci_log(TC_LOG_INFO, "rank %d of %d stands in its group over %s", config.rank, config.size,
-            transport == NULL ? "nothing, alone" : transport->ops->name);
+            config.size == 1 ? "nothing, alone" : transport->ops->name);
     *join->out = group;
     end_join(join, TC_OK, NULL);
 }
@@ -87,6 +87,20 @@ static void have_met(void *arg, tc_status_t status, const struct tci_error *erro
         stand(join, transport, &agreed);
 }
 
+/* A group of one has a transport without links: it may send to itself. */
+static void stand_alone(struct join *join, const struct tci_agreed *agreed)
+{
+    struct tci_boot_result result = {.size = 1, .listener = -1, .agreed = *agreed};
+    struct tci_error       why = {0};
+    struct tci_transport  *transport =
+        tci_tcp_open(tci_loop_of(join->context->exec), join->context, &result, &why);
+
+    if (transport == NULL)
+        end_join(join, why.pub.status, &why);
+    else
+        stand(join, transport, agreed);
+}
+
 static void begin(struct tci_task *task)
 {
     struct join           *join = tci_container_of(task, struct join, task);
@@ -105,7 +119,7 @@ static void begin(struct tci_task *task)
     if (config->algorithm != NULL)
         snprintf(boot.mine.algorithm, sizeof(boot.mine.algorithm), "%s", config->algorithm);
     if (join->options.world_size == 1) {
-        stand(join, NULL, &boot.mine);
+        stand_alone(join, &boot.mine);
         return;
     }
     if (timeout_ms == 0)
@@ -139,7 +153,8 @@ static tc_status_t check(tc_context *context, const tc_dist_options *options, tc
                       "dist_init: context, options and out may not be NULL");
     else if (options->abi_version != TC_DIST_OPTIONS_ABI_VERSION)
         tci_error_set(error, status = TC_ERR_ABI_MISMATCH, -1, 0, "dist_init",
-                      "dist_init: options of version %u, the library has %d",
+                      "dist_init: options of version %u, the library has %d: fill them with "
+                      "tc_dist_options_default",
                       options->abi_version, TC_DIST_OPTIONS_ABI_VERSION);
     else if (options->backend != TC_DIST_SINGLE && options->backend != TC_DIST_RING &&
              options->backend != TC_DIST_GLOO && options->backend != TC_DIST_ANY)
@@ -154,6 +169,11 @@ static tc_status_t check(tc_context *context, const tc_dist_options *options, tc
     else if (options->backend == TC_DIST_SINGLE && options->world_size != 1)
         tci_error_set(error, status, -1, 0, "dist_init",
                       "dist_init: the backend SINGLE is one process, not %d", options->world_size);
+    else if (options->timeout_ms < -1)
+        tci_error_set(error, status, -1, 0, "dist_init",
+                      "dist_init: timeout_ms is %d, but must be positive, 0 (of the context) or -1 "
+                      "(none)",
+                      options->timeout_ms);
     else if (options->world_size > 1 && options->rendezvous_url == NULL)
         tci_error_set(error, status, -1, 0, "dist_init",
                       "dist_init: %d ranks need a rendezvous URL such as tcp://host:port",

@@ -27,7 +27,7 @@ typedef struct tc_dist_options {
     int         world_size;  /* [1] */
     int         rank;        /* [0] */
     const char *rendezvous_url; /* "tcp://host:port": rank 0 listens there, the others come */
-    int         timeout_ms;  /* to form the group; 0: of the context */
+    int         timeout_ms;  /* to form the group; 0: of the context; -1: none */
     int         listen_fd;   /* rank 0: a listening socket for the URL, taken over; -1: make one */
 } tc_dist_options;
 

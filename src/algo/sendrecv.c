@@ -41,6 +41,7 @@ static void fill(struct tci_comm *comm, const struct tci_request *request, int p
                          : space_of(peer, comm->rank, is_ordered),
         .peer = peer,
         .is_canonical = true,
+        .is_from_self = !is_send && peer == comm->rank,
     };
     if (is_ordered)
         args->tag = atomic_fetch_add_explicit(&comm->ordered_p2p[2 * peer + !is_send], 1,

@@ -68,6 +68,7 @@ struct tci_op_args {
     tc_future *const      *after;
     size_t                 n_after;
     bool                   auto_release, is_canonical;
+    bool                   is_from_self; /* a receive from this rank */
 };
 
 struct tci_answers; /* diagnose.c */

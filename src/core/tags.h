@@ -17,9 +17,10 @@ struct tci_op;
 enum { TCI_TAGS_IDLE_MAX = 65536 };
 
 /* Key of the table; no padding. */
+enum { TCI_SELF_RECV = -2 };
 struct tci_tag_name {
     uint64_t tag;
-    int32_t  peer; /* TCI_ALL_PEERS but in the spaces of send and receive */
+    int32_t  peer; /* TCI_ALL_PEERS but in the spaces of send and receive; or TCI_SELF_RECV */
     uint32_t space;
 };
 

@@ -126,6 +126,14 @@ tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_
         {"gloo+tcp://", TCI_SCHEME_TCP},
         {"single://", TCI_SCHEME_SINGLE},
     };
+    static const struct {
+        const char *scheme, *instead;
+    } others[] = {
+        {"tb5://", "use tcp://host:port over that link"},
+        {"rdma://", "use tcp://host:port"},
+        {"file:///", "use tcp://host:port"},
+        {"env://", "call tc_dist_init_env"},
+    };
     struct tci_url url = {.scheme = TCI_SCHEME_SINGLE};
     const char *rest = NULL;
     tc_status_t status;
@@ -139,6 +147,13 @@ tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_
             break;
         }
     }
+    for (size_t k = 0; k < TCI_LEN(others); k++)
+        if (strncmp(text, others[k].scheme, strlen(others[k].scheme)) == 0) {
+            tci_error_set(error, TC_ERR_UNSUPPORTED_FAMILY, -1, 0, "dist_init",
+                          "rendezvous URL \"%.80s\": %s is not carried: %s", text,
+                          others[k].scheme, others[k].instead);
+            return TC_ERR_UNSUPPORTED_FAMILY;
+        }
     if (rest == NULL)
         return REFUSE(error, text,
                       "it begins with no known scheme; there are tcp://, gloo+tcp:// and single://",
