@@ -19,6 +19,7 @@ static tc_status_t make(const tc_config *config, struct tci_error *error, tc_con
         return TC_ERR_ALLOC;
     }
     tci_list_init(&context->groups);
+    tci_list_init(&context->joins);
     status = tci_config_resolve(config, &context->config, error);
     if (status != TC_OK)
         goto end_context;
@@ -68,6 +69,8 @@ static void close_groups(void *arg)
 {
     tc_context *context = arg;
 
+    if (context->close_joins != NULL)
+        context->close_joins(context);
     if (context->close_groups != NULL)
         context->close_groups(context);
 }

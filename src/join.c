@@ -16,6 +16,7 @@ enum { WORLD = 1 };
 /* A group on its way. */
 struct join {
     struct tci_task  task;
+    struct tci_list  link; /* in context->joins */
     tc_context      *context;
     tc_dist_options  options;
     char            *url; /* owned */
@@ -29,6 +30,7 @@ static void end_join(struct join *join, tc_status_t status, const struct tci_err
 {
     tc_future *future = join->future;
 
+    tci_list_del(&join->link);
     tci_free(join->url);
     tci_free(join);
     tci_future_settle(future, status, error);
@@ -87,6 +89,21 @@ static void have_met(void *arg, tc_status_t status, const struct tci_error *erro
         stand(join, transport, &agreed);
 }
 
+static void give_up(struct join *join, tc_status_t status, const char *why)
+{
+    tci_boot_cancel(join->boot);
+    fail_join(join, status, why);
+}
+
+static void close_joins(tc_context *context)
+{
+    struct tci_list *first;
+
+    while ((first = tci_list_first(&context->joins)) != NULL)
+        give_up(tci_container_of(first, struct join, link), TC_ERR_CLOSED,
+                "the context was shut down before the group stood");
+}
+
 /* A group of one has a transport without links: it may send to itself. */
 static void stand_alone(struct join *join, const struct tci_agreed *agreed)
 {
@@ -122,6 +139,7 @@ static void begin(struct tci_task *task)
         stand_alone(join, &boot.mine);
         return;
     }
+    join->context->close_joins = close_joins;
     if (timeout_ms == 0)
         timeout_ms = config->timeout_ms;
     if (timeout_ms > 0)
@@ -129,6 +147,8 @@ static void begin(struct tci_task *task)
     join->boot = tci_boot_start(tci_loop_of(exec), &boot, have_met, join);
     if (join->boot == NULL)
         fail_join(join, TC_ERR_ALLOC, "no memory left for the rendezvous");
+    else
+        tci_list_add(&join->context->joins, &join->link);
 }
 
 static void cancel(void *arg)
@@ -136,9 +156,8 @@ static void cancel(void *arg)
     struct join *join = arg;
 
     if (join->boot == NULL)
-        return; /* about to stand, or not begun: then it ends by its deadline */
-    tci_boot_cancel(join->boot);
-    fail_join(join, TC_ERR_CANCELLED, "dist_init was cancelled");
+        return; /* not begun: it ends by its deadline */
+    give_up(join, TC_ERR_CANCELLED, "dist_init was cancelled");
 }
 
 /* ---- the call ----------------------------------------------------------------------------- */
@@ -200,25 +219,26 @@ tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is
 {
     struct tci_error error = {0};
     struct join     *join;
+    tc_future       *future = NULL;
 
     if (check(context, options, out, &error) != TC_OK || check_url(options, &error) != TC_OK)
         return tci_future_failed(context, &error);
     join = tci_alloc(sizeof(*join));
     if (join != NULL) {
-        join->future = tci_future_new(context, cancel, join);
+        join->future = future = tci_future_new(context, cancel, join);
         join->url = tci_strdup(options->rendezvous_url != NULL ? options->rendezvous_url : "");
     }
-    if (join == NULL || join->future == NULL || join->url == NULL) {
-        if (join != NULL && join->future != NULL) {
-            tc_future_release(join->future);
-            tc_future_release(join->future);
-        }
+    if (future == NULL || join->url == NULL) {
+        tci_error_set(&error, TC_ERR_ALLOC, -1, 0, "dist_init", "dist_init: no memory left");
         if (join != NULL)
             tci_free(join->url);
         tci_free(join);
-        return tci_future_fail(context, TC_ERR_ALLOC, "dist_init", "dist_init: no memory left");
+        if (future == NULL)
+            return tci_future_failed(context, &error);
+        tci_future_settle(future, TC_ERR_ALLOC, &error);
+        return future;
     }
-    tc_future *future = join->future;
+    tci_list_init(&join->link);
     join->task.fn = begin;
     join->context = context;
     join->options = *options;

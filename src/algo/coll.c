@@ -40,7 +40,22 @@ __attribute__((format(printf, 3, 4))) static bool bad(struct tci_error *error, c
     return false;
 }
 
-bool tci_check_options(const tc_options *options, struct tci_error *error, const char *name)
+static bool check_after(const tc_options *options, const tc_context *context,
+                        struct tci_error *error, const char *name)
+{
+    if (options->n_after > 0 && options->after == NULL)
+        return bad(error, name, "after is NULL, n_after %zu", options->n_after);
+    for (size_t i = 0; i < options->n_after; i++) {
+        if (options->after[i] == NULL)
+            return bad(error, name, "after[%zu] is NULL", i);
+        if (tci_future_context(options->after[i]) != context)
+            return bad(error, name, "after[%zu] belongs to another context", i);
+    }
+    return true;
+}
+
+bool tci_check_options(const tc_options *options, const tc_context *context,
+                       struct tci_error *error, const char *name)
 {
     if (options == NULL)
         return true;
@@ -57,12 +72,7 @@ bool tci_check_options(const tc_options *options, struct tci_error *error, const
         return bad(error, name, "timeout_ms %d is negative", options->timeout_ms);
     if (options->numerics < TC_NUMERICS_DEFAULT || options->numerics > TC_NUMERICS_FAST)
         return bad(error, name, "numerics %d is no tc_numerics_t", options->numerics);
-    if (options->n_after > 0 && options->after == NULL)
-        return bad(error, name, "after is NULL, n_after %zu", options->n_after);
-    for (size_t i = 0; i < options->n_after; i++)
-        if (options->after[i] == NULL)
-            return bad(error, name, "after[%zu] is NULL", i);
-    return true;
+    return check_after(options, context, error, name);
 }
 
 static bool check_dtype(const struct tci_request *request, struct tci_error *error)
@@ -154,7 +164,7 @@ tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
         bad(&error, request->name, "the group is NULL");
         return tci_future_failed(NULL, &error);
     }
-    if (!tci_check_options(options, &error, request->name) ||
+    if (!tci_check_options(options, comm->context, &error, request->name) ||
         (request->is_typed && !tci_check_payload(request, (size_t)comm->size, &error)))
         return tci_refuse(comm, &error);
     if (request->root < -1 || request->root >= comm->size) {

@@ -26,7 +26,8 @@ struct tci_request {
 tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request);
 
 /* The parts that send and receive need too: false, with the cause in error. */
-bool tci_check_options(const tc_options *options, struct tci_error *error, const char *name);
+bool tci_check_options(const tc_options *options, const tc_context *context,
+                       struct tci_error *error, const char *name);
 bool tci_check_payload(const struct tci_request *request, size_t blocks, struct tci_error *error);
 /* Copy what the options say, or their default, into args. */
 void tci_apply_options(const struct tci_comm *comm, const tc_options *options,

@@ -63,7 +63,7 @@ static tc_future *start(tc_dist_ctx *group, const struct tci_request *request, i
                       request->name);
         return tci_future_failed(NULL, &error);
     }
-    if (!tci_check_options(request->options, &error, request->name) ||
+    if (!tci_check_options(request->options, comm->context, &error, request->name) ||
         !tci_check_payload(request, 1, &error))
         return tci_refuse(comm, &error);
     if (peer < 0 || peer >= comm->size) {

@@ -214,6 +214,11 @@ void tci_future_settle(tc_future *future, tc_status_t status, const struct tci_e
     tc_future_release(future);
 }
 
+tc_context *tci_future_context(const tc_future *future)
+{
+    return future->context;
+}
+
 bool tci_future_is_settled(const tc_future *future)
 {
     /* acquire: pairs with the store in tci_future_settle, the error is visible. */

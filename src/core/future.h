@@ -29,6 +29,9 @@ __attribute__((format(printf, 4, 5))) tc_future *
 tci_future_fail(tc_context *context, tc_status_t status, const char *operation, const char *fmt,
                 ...);
 
+/* Whose loop settles it; NULL for the static futures. */
+tc_context *tci_future_context(const tc_future *future);
+
 bool tci_future_is_settled(const tc_future *future); /* any thread; acquire */
 
 /* A continuation of the library's own, run like user code; storage is lent until fn is called, and

@@ -36,12 +36,32 @@ static void free_op(struct tci_op *op)
 {
     struct tci_comm *comm = op->comm;
 
-    for (size_t i = 0; op->after != NULL && i < op->args.n_after; i++)
-        tc_future_release(op->after[i]);
-    tci_free(op->after);
-    tci_free(op->hooks);
     tci_pool_put(&comm->context->ops, op);
     tci_comm_release(comm);
+}
+
+/* What an operation waits for before it runs.  Each of the futures holds a hook in it, so it stays
+ * until the last has settled, even when the operation has ended before. */
+struct tci_after {
+    struct tci_op         *op;   /* NULL: it has ended */
+    size_t                 left; /* hooks that have not been called */
+    size_t                 n;
+    struct tci_future_hook hooks[]; /* hooks[i].future: a reference */
+};
+
+static void after_free(struct tci_after *after)
+{
+    for (size_t i = 0; i < after->n; i++)
+        tc_future_release(after->hooks[i].future);
+    tci_free(after);
+}
+
+static void stop_waiting(struct tci_op *op)
+{
+    op->after->op = NULL;
+    if (op->after->left == 0)
+        after_free(op->after);
+    op->after = NULL;
 }
 
 /* Release the tag first: whoever sees the future settled may use the tag again. */
@@ -67,8 +87,9 @@ static void settle(struct tci_op *op, tc_status_t status)
                                              .a = op->args.count * op->args.elem_bytes});
     tci_future_settle(op->future, status, status == TC_OK ? NULL : &op->error);
     op->future = NULL;
-    if (op->after_left == 0)
-        free_op(op);
+    if (op->after != NULL)
+        stop_waiting(op);
+    free_op(op);
 }
 
 void tci_op_done(struct tci_op *op)
@@ -171,10 +192,12 @@ static bool meets_the_past(struct tci_op *op)
 
     for (size_t f = 0; f < TCI_LEN(tag->foreign); f++) {
         struct tci_foreign foreign = tag->foreign[f];
-        if (foreign.peer < 0 || (op->key.use != 0 && foreign.use > op->key.use))
+        bool               is_counted = foreign.use != 0 && op->key.use != 0;
+        if (foreign.peer < 0 || (is_counted && foreign.use > op->key.use))
             continue; /* none, or of a use to come */
         tag->foreign[f].peer = -1;
-        if (tci_call_is_equal(&foreign.call, &op->args.call))
+        if ((is_counted && foreign.use < op->key.use) ||
+            tci_call_is_equal(&foreign.call, &op->args.call))
             continue;
         tci_op_fail_with(op, TC_ERR_MISMATCH, foreign.peer, true,
                          "rank %d calls %s, rank %d calls %s: make the calls agree",
@@ -193,34 +216,41 @@ static void run(struct tci_op *op)
         tci_engine_start(op);
 }
 
+static void fail_after(struct tci_op *op, const tc_error *why)
+{
+    tci_op_fail_with(op, why->status, op->comm->rank, true,
+                     "a future that it was to start after failed on rank %d: %s", op->comm->rank,
+                     why->message);
+}
+
 /* A future of `after` has settled. */
 static void after_settled(tc_future *future, void *arg)
 {
-    struct tci_op  *op = arg;
-    const tc_error *why = tc_future_error(future);
+    struct tci_after *after = arg;
+    struct tci_op    *op = after->op;
+    const tc_error   *why = tc_future_error(future);
 
-    TC_ASSERT(op->after_left > 0);
-    op->after_left--;
-    if (op->state == TCI_OP_SETTLED) {
-        if (op->after_left == 0)
-            free_op(op);
+    TC_ASSERT(after->left > 0);
+    after->left--;
+    if (op == NULL) {
+        if (after->left == 0)
+            after_free(after);
     } else if (op->state == TCI_OP_WAITING && why != NULL) {
-        tci_op_fail_with(op, why->status, op->comm->rank, true,
-                         "a future that it was to start after failed on rank %d: %s",
-                         op->comm->rank, why->message);
-    } else if (op->state == TCI_OP_WAITING && op->after_left == 0) {
+        fail_after(op, why);
+    } else if (op->state == TCI_OP_WAITING && after->left == 0) {
         run(op);
     }
 }
 
 static void wait_for_futures(struct tci_op *op)
 {
+    struct tci_after *after = op->after;
+
     op->state = TCI_OP_WAITING;
-    op->after_left = op->args.n_after;
-    for (size_t i = 0; i < op->args.n_after; i++) {
-        op->hooks[i] = (struct tci_future_hook){.fn = after_settled, .arg = op};
-        tci_future_hook(op->after[i], &op->hooks[i]);
-    }
+    after->op = op;
+    after->left = after->n;
+    for (size_t i = 0; i < after->n; i++)
+        tci_future_hook(after->hooks[i].future, &after->hooks[i]);
 }
 
 static void enter(struct tci_task *task)
@@ -251,49 +281,57 @@ static void enter(struct tci_task *task)
         return;
     }
     tci_diagnose_arm(op);
-    if (op->args.n_after > 0)
+    if (op->after != NULL)
         wait_for_futures(op);
     else
         run(op);
 }
 
-/* Room for the futures to start after; false without memory. */
+/* References to the futures to start after; false without memory. */
 static bool keep_after(struct tci_op *op, const struct tci_op_args *args)
 {
-    op->args.n_after = 0;
+    size_t bytes;
+
     if (args->n_after == 0)
         return true;
-    op->after = tci_alloc_array(args->n_after, sizeof(*op->after));
-    op->hooks = tci_alloc_array(args->n_after, sizeof(*op->hooks));
-    if (op->after == NULL || op->hooks == NULL)
+    if (!tci_array_bytes(args->n_after, sizeof(struct tci_future_hook), &bytes) ||
+        bytes > SIZE_MAX - sizeof(*op->after))
         return false;
+    op->after = tci_alloc(sizeof(*op->after) + bytes);
+    if (op->after == NULL)
+        return false;
+    op->after->n = args->n_after;
     for (size_t i = 0; i < args->n_after; i++)
-        op->after[i] = tc_future_ref(args->after[i]);
-    op->args.n_after = args->n_after;
+        op->after->hooks[i] = (struct tci_future_hook){
+            .future = tc_future_ref(args->after[i]), .fn = after_settled, .arg = op->after};
     return true;
 }
 
 static void forget_op(struct tci_op *op, struct tci_pool *pool)
 {
-    for (size_t i = 0; op->after != NULL && i < op->args.n_after; i++)
-        tc_future_release(op->after[i]);
-    tci_free(op->after);
-    tci_free(op->hooks);
+    if (op->after != NULL)
+        after_free(op->after);
     tci_pool_put(pool, op);
 }
 
+/* The operation does not begin; future may be NULL. */
 static tc_future *fail_start(struct tci_comm *comm, const struct tci_op_args *args,
-                             tc_status_t status)
+                             tc_status_t status, tc_future *future)
 {
-    char tag[48];
+    struct tci_error error = {0};
+    char             tag[48];
 
     if (status == TC_ERR_BUSY)
-        return tci_future_fail(comm->context, status, args->name,
-                               "%s: %s is still reserved: wait for its operation to end, and "
-                               "release it if it does not release itself",
-                               args->name,
-                               tci_tag_print(args->space, args->tag, tag, sizeof(tag)));
-    return tci_future_fail(comm->context, status, args->name, "%s: no memory left", args->name);
+        tci_error_set(&error, status, -1, args->tag, args->name,
+                      "%s: %s is still reserved: wait for its operation to end, and release it if "
+                      "it does not release itself",
+                      args->name, tci_tag_print(args->space, args->tag, tag, sizeof(tag)));
+    else
+        tci_error_set(&error, status, -1, args->tag, args->name, "%s: no memory left", args->name);
+    if (future == NULL)
+        return tci_future_failed(comm->context, &error);
+    tci_future_settle(future, status, &error);
+    return future;
 }
 
 tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args)
@@ -306,7 +344,7 @@ tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args)
     tc_future          *future;
 
     if (op == NULL)
-        return fail_start(comm, args, TC_ERR_ALLOC);
+        return fail_start(comm, args, TC_ERR_ALLOC, NULL);
     memset(op, 0, offsetof(struct tci_op, lanes));
     for (size_t l = 0; l < TCI_LANES_MAX; l++)
         op->lanes[l].op = NULL;
@@ -316,21 +354,15 @@ tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args)
     op->begin_ns = tci_trace_now();
     op->task.fn = enter;
     op->future = tci_future_new(comm->context, cancel, op);
-    if (op->future == NULL || !keep_after(op, args)) {
-        tc_future_release(op->future);
-        tc_future_release(op->future);
-        forget_op(op, &comm->context->ops);
-        return fail_start(comm, args, TC_ERR_ALLOC);
-    }
-    status = tci_tags_reserve(&comm->tags, &name, &op->tag);
+    future = op->future; /* op may be gone once it is posted */
+    status = TC_ERR_ALLOC;
+    if (future != NULL && keep_after(op, args))
+        status = tci_tags_reserve(&comm->tags, &name, &op->tag);
     if (status != TC_OK) {
-        tc_future_release(op->future);
-        tc_future_release(op->future);
         forget_op(op, &comm->context->ops);
-        return fail_start(comm, args, status);
+        return fail_start(comm, args, status, future);
     }
     atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
-    future = op->future; /* op may be gone once it is posted */
     comm->exec->ops->post_remote(comm->exec, &op->task);
     return future;
 }

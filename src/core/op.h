@@ -72,6 +72,7 @@ struct tci_op_args {
 };
 
 struct tci_answers; /* diagnose.c */
+struct tci_after;   /* op.c */
 
 struct tci_op {
     struct tci_task     task; /* brings it to the loop */
@@ -91,9 +92,7 @@ struct tci_op {
     uint64_t            begin_ns, deadline_ns;
     bool                is_asked; /* the others were asked what they are doing */
     struct tci_answers *answers;  /* owned, or NULL */
-    tc_future         **after;    /* owned references, or NULL */
-    struct tci_future_hook *hooks; /* owned, one for each of them */
-    size_t              after_left;
+    struct tci_after   *after;    /* owned, or NULL; op.c */
     struct tci_error    error;
     struct tci_lane     lanes[TCI_LANES_MAX];
 };
