@@ -53,6 +53,7 @@ static unsigned poll_links(struct tci_source *source, unsigned budget)
     struct tci_list *at, *next;
     unsigned work = 0;
 
+    tcp->passes++;
     for (at = tcp->sending.next; at != &tcp->sending; at = next) {
         struct tci_link *link = tci_container_of(at, struct tci_link, sending_link);
 
@@ -302,6 +303,7 @@ static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
     tcp->rank = (uint32_t)result->rank;
     tcp->size = (uint32_t)result->size;
     tcp->listener = -1;
+    tcp->passes = 1;
     tcp->source =
         (struct tci_source){.poll = poll_links, .arm = arm_links, .expects = expects_more};
     tcp->probe.fn = tci_tcp_on_probe_timer;

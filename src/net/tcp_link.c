@@ -152,9 +152,10 @@ void tci_link_lose(struct tci_link *link, const char *fmt, ...)
     tci_tcp_check_left(tcp);
 }
 
-/* Room for `more` bytes at the end of out; NULL: no memory. */
-static uint8_t *out_room(struct tci_out *out, size_t more)
+uint8_t *tci_link_out_room(struct tci_link *link, size_t more)
 {
+    struct tci_out *out = &link->out;
+
     if (out->room - out->len < more) {
         size_t room = tci_max(2 * out->room, out->len + tci_max(more, 2048));
         uint8_t *data = tci_realloc_array(out->data, room, 1);
@@ -176,7 +177,7 @@ void tci_link_control(struct tci_link *link, struct tci_frame *frame, const uint
         return;
     if (tci_list_is_empty(&link->sending_link) && link->state == TCI_LINK_UP)
         tci_list_add(&link->tcp->sending, &link->sending_link);
-    at = out_room(&link->out, len);
+    at = tci_link_out_room(link, len);
     if (at == NULL) {
         link->send_errno = ENOMEM;
         return;

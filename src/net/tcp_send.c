@@ -179,7 +179,7 @@ static void end_frame(struct tci_link *link)
 /* ---- Writing ---- */
 
 /* Up to three parts: control before the frame, its header, its payload. */
-static int gather(struct tci_link *link, struct iovec *iov)
+static int gather_parts(struct tci_link *link, struct iovec *iov)
 {
     struct tci_out *out = &link->out;
     struct tci_tx *tx = &link->tx;
@@ -228,7 +228,7 @@ static size_t write_some(struct tci_link *link)
     struct msghdr message = {.msg_iov = iov};
     ssize_t sent;
 
-    message.msg_iovlen = (size_t)gather(link, iov);
+    message.msg_iovlen = (size_t)gather_parts(link, iov);
     if (message.msg_iovlen == 0)
         return 0;
     do
@@ -288,10 +288,37 @@ static void send_now(struct tci_link *link, struct tci_xfer *xfer)
 {
     struct tci_tcp *tcp = link->tcp;
 
+    link->sent_pass = tcp->passes;
     start_frame(link, NULL, xfer);
     (void)write_some(link);
     if (link->tx.is_busy && tci_list_is_empty(&link->sending_link))
         tci_list_add(&tcp->sending, &link->sending_link);
+}
+
+/* Not the first of this turn: copied, to leave with its neighbours at the next poll. */
+static bool gather_small(struct tci_link *link, struct tci_xfer *xfer)
+{
+    struct tci_tcp *tcp = link->tcp;
+    struct tci_out *out = &link->out;
+    uint8_t *at;
+
+    if (link->sent_pass != tcp->passes || xfer->len > TCI_TCP_GATHER_MAX ||
+        out->len - out->done > TCI_TCP_GATHERED_MAX)
+        return false;
+    at = tci_link_out_room(link, TCI_HEAD_BYTES + xfer->len);
+    if (at == NULL)
+        return false;
+    make_head(link, xfer, xfer->len, at);
+    if (xfer->len > 0)
+        memcpy(at + TCI_HEAD_BYTES, xfer->data, xfer->len);
+    out->len += TCI_HEAD_BYTES + xfer->len;
+    link->eager_framed += eager_cost(xfer);
+    tcp->stats.messages_sent++;
+    tcp->stats.bytes_copied += xfer->len;
+    if (tci_list_is_empty(&link->sending_link))
+        tci_list_add(&tcp->sending, &link->sending_link);
+    tci_link_end_send(link, xfer, TC_OK);
+    return true;
 }
 
 static bool is_idle(const struct tci_link *link)
@@ -302,10 +329,10 @@ static bool is_idle(const struct tci_link *link)
 
 static void send_admitted(struct tci_link *link, struct tci_xfer *xfer)
 {
-    if (is_idle(link) && xfer->len <= link->tcp->eager_max && !link->bye_queued)
-        send_now(link, xfer);
-    else
+    if (!is_idle(link))
         add_to_flow(link, xfer);
+    else if (!gather_small(link, xfer))
+        send_now(link, xfer);
 }
 
 static void send_to_wait(struct tci_link *link, struct tci_xfer *xfer)
