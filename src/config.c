@@ -274,30 +274,15 @@ static tc_status_t resolve_log(tc_config *config, struct tci_error *error)
     return TC_OK;
 }
 
-static tc_status_t copy_key(tc_config *config, struct tci_error *error)
+/* Better refused than taken for a protection that is not there. */
+static tc_status_t refuse_key(const tc_config *config, struct tci_error *error)
 {
-    const void *key = config->key;
-    void *copy;
-
-    config->key = NULL;
-    if (config->encryption != 0) {
-        tci_error_set(error, TC_ERR_UNSUPPORTED, -1, 0, "init", "encryption is not carried yet");
-        return TC_ERR_UNSUPPORTED;
-    }
-    if (config->key_bytes == 0)
+    if (config->key == NULL && config->key_bytes == 0 && config->encryption == 0)
         return TC_OK;
-    if (key == NULL) {
-        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "init", "key_bytes is set, but key is not");
-        return TC_ERR_INVALID_ARG;
-    }
-    copy = tci_alloc(config->key_bytes);
-    if (copy == NULL) {
-        tci_error_set(error, TC_ERR_ALLOC, -1, 0, "init", "no memory for settings");
-        return TC_ERR_ALLOC;
-    }
-    memcpy(copy, key, config->key_bytes);
-    config->key = copy;
-    return TC_OK;
+    tci_error_set(error, TC_ERR_UNSUPPORTED, -1, 0, "init",
+                  "authentication and encryption are not carried by this release: leave key, "
+                  "key_bytes and encryption unset");
+    return TC_ERR_UNSUPPORTED;
 }
 
 /* ---- All of it ------------------------------------------------------------------------------ */
@@ -311,7 +296,7 @@ void tc_config_default(tc_config *config)
 
 static tc_status_t resolve_all(tc_config *config, struct tci_error *error)
 {
-    tc_status_t status = copy_key(config, error);
+    tc_status_t status = refuse_key(config, error);
 
     if (status == TC_OK)
         status = resolve_mode(config, error);
@@ -350,19 +335,11 @@ tc_status_t tci_config_resolve(const tc_config *from, tc_config *to, struct tci_
     if (from != NULL)
         *to = *from;
     status = resolve_algorithm(to, error); /* first: no borrowed string is left after a failure */
-    if (status != TC_OK) {
-        to->key = NULL;
-        return status;
-    }
-    return resolve_all(to, error);
+    return status == TC_OK ? resolve_all(to, error) : status;
 }
 
 void tci_config_fini(tc_config *config)
 {
-    if (config->key != NULL)
-        explicit_bzero((void *)(uintptr_t)config->key, config->key_bytes);
-    tci_free((void *)(uintptr_t)config->key);
     tci_free((void *)(uintptr_t)config->algorithm);
-    config->key = NULL;
     config->algorithm = NULL;
 }

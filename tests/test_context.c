@@ -97,7 +97,7 @@ static void the_environment_fills_what_is_not_set(void **state)
 
 static void the_application_goes_before_the_environment(void **state)
 {
-    char algorithm[] = "tree", level[] = "info", key[] = "secret";
+    char algorithm[] = "tree", level[] = "info";
     tc_context *context = NULL;
     tc_config config;
 
@@ -114,12 +114,9 @@ static void the_application_goes_before_the_environment(void **state)
     config.spin_us = 3;
     config.trace_events = 4;
     config.log_level = level;
-    config.key = key;
-    config.key_bytes = sizeof(key);
     assert_int_equal(tc_init_config(&config, &context), TC_OK);
     memset(algorithm, 'x', sizeof(algorithm) - 1);
     memset(level, 'x', sizeof(level) - 1);
-    memset(key, 'x', sizeof(key) - 1);
 
     assert_int_equal(context->config.loop_mode, TC_LOOP_HOST);
     assert_int_equal(context->config.timeout_ms, -1);
@@ -129,7 +126,6 @@ static void the_application_goes_before_the_environment(void **state)
     assert_int_equal(context->config.spin_us, 3);
     assert_int_equal(context->config.trace_events, 4);
     assert_string_equal(context->config.log_level, "info");
-    assert_string_equal(context->config.key, "secret");
     tc_shutdown(context);
 }
 
@@ -227,7 +223,8 @@ static void settings_without_meaning_are_refused(void **state)
     REFUSED(spin_us, -2, TC_ERR_INVALID_ARG);
     REFUSED(segment_bytes, SIZE_MAX, TC_ERR_INVALID_ARG);
     REFUSED(log_level, "loud", TC_ERR_INVALID_ARG);
-    REFUSED(key_bytes, 5, TC_ERR_INVALID_ARG);
+    REFUSED(key_bytes, 5, TC_ERR_UNSUPPORTED);
+    REFUSED(key, "secret", TC_ERR_UNSUPPORTED);
     REFUSED(encryption, 1, TC_ERR_UNSUPPORTED);
     REFUSED(reactor, &other_reactor, TC_ERR_INVALID_ARG); /* loop_mode is not host */
     config.loop_mode = TC_LOOP_HOST;
@@ -252,8 +249,6 @@ static void without_memory_there_is_no_context_and_no_leak(void **state)
             tc_config_default(&config);
             config.loop_mode = modes[m];
             config.algorithm = "ring";
-            config.key = "key";
-            config.key_bytes = 3;
             tci_alloc_fail_at(n, 1);
             status = tc_init_config(&config, &context);
             tci_alloc_fail_at(0, 0);
