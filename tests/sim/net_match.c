@@ -19,6 +19,46 @@ static struct sim_bucket *bucket_of(const struct sim_node *node, uint32_t peer,
     return &node->net->buckets[(size_t)(hash >> 32) & node->net->mask];
 }
 
+static void move(struct sim_bucket *from)
+{
+    struct tci_list *first;
+
+    while ((first = tci_list_first(&from->halves)) != NULL) {
+        tci_list_del(first);
+        sim_half_wait(tci_container_of(first, struct sim_half, in_bucket));
+    }
+    while ((first = tci_list_first(&from->early)) != NULL) {
+        struct sim_msg *msg = tci_container_of(first, struct sim_msg, in_bucket);
+
+        tci_list_del(first);
+        tci_list_add(&bucket_of(msg->to, msg->from, &msg->key)->early, first);
+    }
+}
+
+/* As many buckets as things in them, or more; the order of equal keys stays. */
+void sim_match_grow(struct sim_net *net)
+{
+    struct sim_bucket *before = net->buckets;
+    size_t count = before == NULL ? 0 : net->mask + 1;
+
+    net->mask = tci_max(1024, 4 * count) - 1;
+    net->buckets = malloc((net->mask + 1) * sizeof(*net->buckets));
+    TC_ASSERT(net->buckets != NULL);
+    for (size_t b = 0; b <= net->mask; b++) {
+        tci_list_init(&net->buckets[b].halves);
+        tci_list_init(&net->buckets[b].early);
+    }
+    for (size_t b = 0; b < count; b++)
+        move(&before[b]);
+    free(before);
+}
+
+static void grow_if_full(struct sim_net *net)
+{
+    if (net->half_count + net->early_count > net->mask)
+        sim_match_grow(net);
+}
+
 /* ---- Posted transfers ----------------------------------------------------------------------- */
 
 struct sim_half *sim_half_new(struct sim_node *node, struct tci_xfer *xfer)
@@ -30,10 +70,12 @@ struct sim_half *sim_half_new(struct sim_node *node, struct tci_xfer *xfer)
     else
         half = malloc(sizeof(*half));
     TC_ASSERT(half != NULL);
+    node->net->half_count++;
     *half = (struct sim_half){.event.exec = node->exec, .node = node, .xfer = xfer};
     tci_list_init(&half->in_node);
     tci_list_init(&half->in_bucket);
     tci_list_add(&node->live, &half->in_node);
+    grow_if_full(node->net);
     return half;
 }
 
@@ -60,6 +102,7 @@ void sim_half_complete(struct sim_half *half, tc_status_t status)
     tci_list_del(&half->in_node);
     tci_list_del(&half->in_bucket);
     half->xfer = NULL;
+    half->node->net->half_count--;
     tci_cq_push(half->node->transport.cq, xfer, status);
     sim_half_drop(half);
 }
@@ -112,6 +155,7 @@ void sim_msg_free(struct sim_net *net, struct sim_msg *msg)
 void sim_msg_keep(struct sim_msg *msg)
 {
     msg->to->net->early_count++;
+    grow_if_full(msg->to->net);
     tci_list_add(&msg->to->early, &msg->in_node);
     tci_list_add(&bucket_of(msg->to, msg->from, &msg->key)->early, &msg->in_bucket);
     if (msg->kind == SIM_DATA)

@@ -16,6 +16,7 @@ struct sim_half {
     struct tci_xfer *xfer; /* NULL: completed */
     struct sim_half *next; /* in the adapter's queue, or free */
     uint64_t         ready_ns;
+    int8_t           priority;
     bool             is_held; /* by the queue, the adapter or the clock */
 };
 
@@ -43,7 +44,8 @@ struct sim_node {
     uint32_t                   rank;
     struct tci_list            live;  /* halves */
     struct tci_list            early; /* messages */
-    struct sim_half           *queue; /* for the adapter: by priority, then by time */
+    struct sim_half           *queue; /* for the adapter: by priority, then by time … */
+    struct sim_half           *queue_last; /* … its end, or NULL */
     struct sim_half           *sending;
     struct sim_event           sent;
     uint64_t                   receive_ns, work_ns; /* adapter, processor: busy until then */
@@ -66,12 +68,13 @@ struct sim_net {
     size_t                mask;
     uint32_t              size, left_count;
     uint64_t              random, messages;
-    size_t                early_count;
+    size_t                half_count, early_count; /* what the buckets may hold */
     struct sim_half      *halves_free;
     struct sim_msg       *msgs_free;
 };
 
 /* net_match.c */
+void sim_match_grow(struct sim_net *net);
 struct sim_half *sim_half_new(struct sim_node *node, struct tci_xfer *xfer);
 void sim_half_wait(struct sim_half *half); /* for its other half */
 /* Give it up: nobody waits for it, or holds it, any more. */

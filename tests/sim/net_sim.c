@@ -10,8 +10,6 @@
 #include "core/base.h"
 #include "sim/net_parts.h"
 
-enum { BUCKETS_A_RANK = 16 };
-
 void sim_net_config_default(struct sim_net_config *config)
 {
     /* A 100 Gbit/s network and kernels that fold 20 GB/s. */
@@ -74,8 +72,8 @@ static void reached(struct sim_event *event)
     struct sim_msg *msg = tci_container_of(event, struct sim_msg, event);
     struct sim_node *node = msg->to;
     uint64_t now = node->net->clock->now_ns;
-    uint64_t end = tci_max(node->receive_ns, now) +
-                   (uint64_t)(node->net->config.byte_ns * (double)msg->len);
+    double bytes = msg->kind == SIM_DATA ? (double)msg->len : 0;
+    uint64_t end = tci_max(node->receive_ns, now) + (uint64_t)(node->net->config.byte_ns * bytes);
 
     node->receive_ns = end;
     if (end <= now) {
@@ -113,13 +111,39 @@ void sim_tell(struct sim_node *node, uint32_t peer, struct sim_msg *msg)
         sim_msg_free(net, msg);
         return;
     }
-    msg->len = msg->kind == SIM_NOTICE ? 0 : msg->len;
     depart(node, peer, msg, net->clock->now_ns + (uint64_t)net->config.overhead_ns);
 }
 
 /* ---- The adapter of the sender -------------------------------------------------------------- */
 
 static void try_leave(struct sim_node *node);
+
+static struct sim_half *pull(struct sim_node *node)
+{
+    struct sim_half *half = node->queue;
+
+    if (half == NULL)
+        return NULL;
+    node->queue = half->next;
+    if (node->queue == NULL)
+        node->queue_last = NULL;
+    return half;
+}
+
+/* Behind all that is at least as urgent: mostly that is the end. */
+static void enqueue(struct sim_node *node, struct sim_half *half)
+{
+    struct sim_half **at = &node->queue;
+
+    if (node->queue_last != NULL && node->queue_last->priority >= half->priority)
+        at = &node->queue_last->next;
+    while (*at != NULL && (*at)->priority >= half->priority)
+        at = &(*at)->next;
+    half->next = *at;
+    *at = half;
+    if (half->next == NULL)
+        node->queue_last = half;
+}
 
 static void start_next(struct sim_node *node)
 {
@@ -128,8 +152,7 @@ static void start_next(struct sim_node *node)
     struct sim_msg *msg;
     uint64_t begin;
 
-    while ((half = node->queue) != NULL && half->xfer == NULL) {
-        node->queue = half->next;
+    while ((half = pull(node)) != NULL && half->xfer == NULL) {
         half->is_held = false;
         sim_half_drop(half);
     }
@@ -138,7 +161,6 @@ static void start_next(struct sim_node *node)
         try_leave(node);
         return;
     }
-    node->queue = half->next;
     begin = tci_max(half->ready_ns, net->clock->now_ns);
     msg = sim_msg_new(net, SIM_DATA, half->xfer);
     if (!net->config.no_data && msg->len > 0) {
@@ -170,16 +192,12 @@ static void sent(struct sim_event *event)
 
 void sim_send(struct sim_node *node, struct sim_half *half)
 {
-    struct sim_half **at = &node->queue;
-
     node->work_ns = tci_max(node->work_ns, node->net->clock->now_ns) +
                     (uint64_t)node->net->config.overhead_ns;
     half->ready_ns = node->work_ns;
     half->is_held = true;
-    while (*at != NULL && ((*at)->xfer == NULL || (*at)->xfer->priority >= half->xfer->priority))
-        at = &(*at)->next;
-    half->next = *at;
-    *at = half;
+    half->priority = half->xfer->priority;
+    enqueue(node, half);
     if (node->sending == NULL)
         start_next(node);
 }
@@ -367,26 +385,10 @@ static const struct tci_transport_ops ops = {
 
 /* ---- The network ---------------------------------------------------------------------------- */
 
-static size_t buckets_for(uint32_t size)
-{
-    size_t buckets = 1024;
-
-    while (buckets < (size_t)size * BUCKETS_A_RANK)
-        buckets *= 2;
-    return buckets;
-}
-
-size_t sim_net_bytes(uint32_t size)
-{
-    return sizeof(struct sim_net) + size * sizeof(struct sim_node) +
-           buckets_for(size) * sizeof(struct sim_bucket);
-}
-
 struct sim_net *sim_net_new(struct sim_clock *clock, struct sim_exec *execs, uint32_t size,
                             const struct sim_net_config *config)
 {
     struct sim_net *net = calloc(1, sizeof(*net));
-    size_t buckets = buckets_for(size);
 
     TC_ASSERT(net != NULL);
     net->config = *config;
@@ -394,13 +396,8 @@ struct sim_net *sim_net_new(struct sim_clock *clock, struct sim_exec *execs, uin
     net->size = size;
     net->random = config->seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
     net->nodes = calloc(size, sizeof(*net->nodes));
-    net->buckets = calloc(buckets, sizeof(*net->buckets));
-    net->mask = buckets - 1;
-    TC_ASSERT(net->nodes != NULL && net->buckets != NULL);
-    for (size_t b = 0; b < buckets; b++) {
-        tci_list_init(&net->buckets[b].halves);
-        tci_list_init(&net->buckets[b].early);
-    }
+    TC_ASSERT(net->nodes != NULL);
+    sim_match_grow(net);
     for (uint32_t r = 0; r < size; r++) {
         struct sim_node *node = &net->nodes[r];
 

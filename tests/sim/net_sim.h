@@ -44,6 +44,5 @@ void sim_net_cut(struct sim_net *net, uint32_t a, uint32_t b);
 /* What must hold before and after a run; gives the messages that wait for a receive or a send. */
 size_t sim_net_early(const struct sim_net *net);
 uint64_t sim_net_messages(const struct sim_net *net);
-size_t sim_net_bytes(uint32_t size); /* of memory of its own, for so many ranks at rest */
 
 #endif
