@@ -16,7 +16,7 @@
 
 /* Others that finalize say goodbye within one turn of their loops; one that is killed meanwhile
  * shows as the end of its stream.  The bound is for a host that vanishes just then. */
-enum { GOODBYE_MS = 3000 };
+enum { GOODBYE_MS = 3000, PARTING_MS = 500 };
 
 static tc_dist_ctx *group_of(struct tci_comm *comm)
 {
@@ -56,6 +56,27 @@ static void goodbye_late(struct tci_timer *timer)
     free_soon(tci_container_of(timer, tc_dist_ctx, goodbye));
 }
 
+/* Nothing is live.  A rank that ends because of another's loss is not to be taken for the cause. */
+static void part(tc_dist_ctx *group)
+{
+    struct tci_exec      *exec = group->comm.exec;
+    struct tci_transport *transport = group->comm.transport;
+
+    if (group->state == TCI_GROUP_PARTING)
+        return;
+    if (transport == NULL || group->comm.error.pub.status != TC_ERR_PEER_LOST) {
+        free_soon(group);
+        return;
+    }
+    group->state = TCI_GROUP_PARTING;
+    group->goodbye.fn = goodbye_late;
+    if (exec->ops->timer_set(exec, &group->goodbye,
+                             exec->ops->now_ns(exec) + PARTING_MS * TCI_NS_PER_MS) != 0)
+        free_soon(group);
+    else
+        transport->ops->part(transport);
+}
+
 static bool is_live(tc_dist_ctx *group)
 {
     return atomic_load_explicit(&group->comm.ops_live, memory_order_acquire) != 0;
@@ -69,7 +90,7 @@ static void leave(tc_dist_ctx *group)
     group->state = TCI_GROUP_LEAVING;
     if (transport == NULL || group->reason.pub.status != TC_OK) {
         if (!is_live(group))
-            free_soon(group);
+            part(group);
         return;
     }
     group->goodbye.fn = goodbye_late;
@@ -92,7 +113,7 @@ static void have_met(tc_future *future, void *arg)
     if (group->state == TCI_GROUP_MEETING)
         leave(group);
     else if (!is_live(group))
-        free_soon(group);
+        part(group);
 }
 
 /* The last barrier, in a space of its own. */
@@ -130,16 +151,16 @@ static void on_idle(struct tci_comm *comm)
     if (group->state == TCI_GROUP_FINISHING)
         meet(group);
     else if (group->state == TCI_GROUP_CLOSING && group->barrier == NULL)
-        free_soon(group);
+        part(group);
     else if (group->state == TCI_GROUP_LEAVING && group->reason.pub.status != TC_OK)
-        free_soon(group);
+        part(group);
 }
 
 static void on_left(struct tci_comm *comm)
 {
     tc_dist_ctx *group = group_of(comm);
 
-    if (group->state == TCI_GROUP_LEAVING)
+    if (group->state == TCI_GROUP_LEAVING || group->state == TCI_GROUP_PARTING)
         free_soon(group);
 }
 
@@ -166,12 +187,14 @@ void tci_group_close(tc_dist_ctx *group, tc_future *left)
 
     if (left != NULL)
         group->left = left;
+    if (group->state == TCI_GROUP_PARTING)
+        return;
     group->state = TCI_GROUP_CLOSING;
     tci_error_set(&closed, TC_ERR_CLOSED, group->comm.rank, 0, NULL,
                   "rank %d has closed the group", group->comm.rank);
-    tci_comm_break(&group->comm, &closed, false);
+    tci_comm_break(&group->comm, &closed);
     if (!is_live(group) && group->barrier == NULL)
-        free_soon(group);
+        part(group);
 }
 
 /* ---- the beginning ------------------------------------------------------------------------ */
@@ -183,7 +206,7 @@ static void close_groups(tc_context *context)
     for (link = context->groups.next; link != &context->groups; link = next) {
         tc_dist_ctx *group = tci_container_of(link, tc_dist_ctx, link);
         next = link->next;
-        if (group->state != TCI_GROUP_CLOSING)
+        if (group->state != TCI_GROUP_CLOSING && group->state != TCI_GROUP_PARTING)
             tci_group_close(group, NULL);
     }
 }

@@ -13,7 +13,8 @@ enum tci_group_state {
     TCI_GROUP_FINISHING, /* finalize: waits for its own operations … */
     TCI_GROUP_MEETING,   /* … then for every rank to come to the last barrier … */
     TCI_GROUP_LEAVING,   /* … then for every link to say goodbye */
-    TCI_GROUP_CLOSING    /* at once: waits for what it fails to drain */
+    TCI_GROUP_CLOSING,   /* at once: waits for what it fails to drain … */
+    TCI_GROUP_PARTING    /* … and after a loss, for what it said of that to go out */
 };
 
 struct tc_dist_ctx {

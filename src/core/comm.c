@@ -151,30 +151,60 @@ struct news {
 
 static void relay(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
 {
-    bool is_lost = notice->kind == TCI_NOTICE_LOST;
-
-    if (comm->rank != 0 || (is_p2p(notice->key.space) && !is_lost))
+    if (comm->rank != 0 || is_p2p(notice->key.space))
         return;
     for (int peer = 1; peer < comm->size; peer++)
-        if ((uint32_t)peer != from && !(is_lost && peer == notice->culprit))
+        if ((uint32_t)peer != from)
             comm->transport->ops->notify(comm->transport, (uint32_t)peer, notice);
 }
 
-/* In `arg` of a LOST that this rank has seen itself. */
-enum { SEEN_HERE = 1 };
+/* ---- losses ------------------------------------------------------------------------------- */
 
-static void lost_noticed(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
+static void break_by_loss(struct tci_comm *comm)
 {
-    bool             is_seen_here = notice->arg == SEEN_HERE;
-    struct tci_error error = {0};
+    const struct tci_notice *notice = &comm->loss.notice;
+    struct tci_error         error = {0};
 
-    if (comm->error.pub.status != TC_OK)
-        return;
-    if (!is_seen_here)
-        relay(comm, from, notice);
     tci_error_set(&error, TC_ERR_PEER_LOST, notice->culprit, 0, NULL, "%s", notice->text);
-    tci_comm_break(comm, &error, is_seen_here);
+    tci_comm_break(comm, &error);
 }
+
+static void loss_task(struct tci_task *task)
+{
+    struct tci_comm *comm = tci_container_of(task, struct tci_comm, loss.task);
+
+    break_by_loss(comm);
+    tci_comm_release(comm);
+}
+
+void tci_comm_see_loss(struct tci_comm *comm)
+{
+    if (comm->loss.is_known)
+        break_by_loss(comm);
+}
+
+/* Needs no memory.  Whoever ends because of a loss tells of it first, so what comes first is the
+ * cause of what follows. */
+static void know_loss(struct tci_comm *comm, const struct tci_notice *notice)
+{
+    if (comm->loss.is_known || notice->culprit < 0 || notice->culprit == comm->rank)
+        return;
+    comm->loss.is_known = true;
+    comm->loss.notice = *notice;
+    comm->loss.task.fn = loss_task;
+    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
+    comm->exec->ops->post(comm->exec, &comm->loss.task);
+}
+
+static void peer_lost(struct tci_transport_sink *sink, uint32_t peer, const struct tci_error *error)
+{
+    struct tci_notice notice = {.kind = TCI_NOTICE_LOST, .culprit = (int32_t)peer};
+
+    snprintf(notice.text, sizeof(notice.text), "%.255s", error->text);
+    know_loss(comm_of(sink), &notice);
+}
+
+/* ---- notices ------------------------------------------------------------------------------- */
 
 static void read_news(struct tci_task *task)
 {
@@ -186,9 +216,6 @@ static void read_news(struct tci_task *task)
         case TCI_NOTICE_END:
             relay(comm, news->peer, &news->notice);
             end_noticed(comm, news->peer, &news->notice);
-            break;
-        case TCI_NOTICE_LOST:
-            lost_noticed(comm, news->peer, &news->notice);
             break;
         case TCI_NOTICE_ASK:
             relay(comm, news->peer, &news->notice);
@@ -208,31 +235,16 @@ static void read_news(struct tci_task *task)
 static void noticed(struct tci_transport_sink *sink, uint32_t peer, const struct tci_notice *notice)
 {
     struct tci_comm *comm = comm_of(sink);
-    struct news     *news = tci_alloc(sizeof(*news));
+    struct news     *news;
 
+    if (notice->kind == TCI_NOTICE_LOST) {
+        know_loss(comm, notice);
+        return;
+    }
+    news = tci_alloc(sizeof(*news));
     if (news == NULL)
         return; /* deadlines hold without it */
     *news = (struct news){.task = {.fn = read_news}, .comm = comm, .peer = peer, .notice = *notice};
-    if (notice->kind == TCI_NOTICE_LOST)
-        news->notice.arg = 0;
-    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
-    comm->exec->ops->post(comm->exec, &news->task);
-}
-
-static void peer_lost(struct tci_transport_sink *sink, uint32_t peer, const struct tci_error *error)
-{
-    struct tci_comm  *comm = comm_of(sink);
-    struct news      *news = tci_alloc(sizeof(*news));
-    struct tci_notice notice = {
-        .kind = TCI_NOTICE_LOST, .culprit = (int32_t)peer, .arg = SEEN_HERE};
-
-    if (news == NULL) {
-        tci_log(TC_LOG_ERROR, "rank %d: no memory to tell of rank %u: %s", comm->rank, peer,
-                error->text);
-        return;
-    }
-    snprintf(notice.text, sizeof(notice.text), "%.255s", error->text);
-    *news = (struct news){.task = {.fn = read_news}, .comm = comm, .peer = peer, .notice = notice};
     atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
     comm->exec->ops->post(comm->exec, &news->task);
 }
@@ -314,18 +326,20 @@ void tci_comm_release(struct tci_comm *comm)
 
 void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice)
 {
+    bool is_loss = notice->kind == TCI_NOTICE_LOST;
+
     if (comm->transport == NULL)
         return;
-    if (comm->rank != 0) {
+    if (comm->rank != 0 && !is_loss) {
         comm->transport->ops->notify(comm->transport, 0, notice);
         return;
     }
-    for (int peer = 1; peer < comm->size; peer++)
-        if (peer != notice->culprit || notice->kind != TCI_NOTICE_LOST)
+    for (int peer = 0; peer < comm->size; peer++)
+        if (peer != comm->rank && !(is_loss && peer == notice->culprit))
             comm->transport->ops->notify(comm->transport, (uint32_t)peer, notice);
 }
 
-void tci_comm_break(struct tci_comm *comm, const struct tci_error *error, bool tell)
+void tci_comm_break(struct tci_comm *comm, const struct tci_error *error)
 {
     struct tci_list *link, *next;
 
@@ -335,7 +349,7 @@ void tci_comm_break(struct tci_comm *comm, const struct tci_error *error, bool t
     pthread_mutex_unlock(&comm->lock);
     if (!is_first)
         return;
-    if (tell) {
+    if (error->pub.status == TC_ERR_PEER_LOST) {
         struct tci_notice notice = {.kind = TCI_NOTICE_LOST, .culprit = error->pub.rank};
         snprintf(notice.text, sizeof(notice.text), "%.255s", error->text);
         tci_comm_tell(comm, &notice);

@@ -44,6 +44,11 @@ struct tci_comm {
     struct tci_error error; /* first loss; status TC_OK while all is well.  Written on the loop,
                              * under `lock`, read by any thread under it. */
     pthread_mutex_t  lock;
+    struct { /* the first rank that was lost, from the moment on that it is known */
+        struct tci_task   task;
+        bool              is_known;
+        struct tci_notice notice;
+    } loss;
     /* The roof's: asked when nothing is live any more, and when the transport has said goodbye. */
     void (*on_idle)(struct tci_comm *comm);
     void (*on_left)(struct tci_comm *comm);
@@ -63,8 +68,11 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
 void tci_comm_fini(struct tci_comm *comm);
 
 /* The group is of no use any more: everything pending fails with this error, and all that comes.
- * Tells the others where it is about a rank.  First cause wins.  Loop thread. */
-void tci_comm_break(struct tci_comm *comm, const struct tci_error *error, bool tell);
+ * A loss is told to the others.  First cause wins.  Loop thread. */
+void tci_comm_break(struct tci_comm *comm, const struct tci_error *error);
+
+/* A transfer with a peer has ended since its link is gone: if that is a loss, break now. */
+void tci_comm_see_loss(struct tci_comm *comm);
 
 /* A copy of the first error; its status is TC_OK while all is well.  Any thread. */
 void tci_comm_error(struct tci_comm *comm, struct tci_error *out);
@@ -72,7 +80,8 @@ void tci_comm_error(struct tci_comm *comm, struct tci_error *out);
 /* One live thing fewer; the last one tells the roof.  Loop thread. */
 void tci_comm_release(struct tci_comm *comm);
 
-/* Send a notice to all other ranks: by way of rank 0, which every rank is linked with. */
+/* Send a notice to all other ranks: by way of rank 0, which every rank is linked with.  That of a
+ * loss goes over every link that stands, so that it comes before this rank's own end. */
 void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice);
 
 /* Deadlines (diagnose.c): arm the operation's timer; ask the others; name the culprit. */

@@ -14,7 +14,6 @@
 #include "core/comm.h"
 #include "core/match.h"
 
-/* Time kept for the answers: the deadline itself is never moved. */
 enum { GRACE_MS_MAX = 1000 };
 
 enum knowledge { SILENT, NOT_ENTERED, ENTERED, FINISHED };
@@ -112,9 +111,17 @@ static void conclude(struct tci_op *op)
                          silent, ms);
     else
         tci_op_fail_with(op, TC_ERR_TIMEOUT, peer, true,
-                         "all ranks have entered it, but after %llu ms rank %d still waits for "
-                         "rank %d: a slow link, or a timeout that is too short",
-                         ms, op->comm->rank, peer);
+                         "%safter %llu ms rank %d still waits for rank %d: a slow link, or a "
+                         "timeout that is too short",
+                         answers != NULL ? "all ranks have entered it, but " : "", ms,
+                         op->comm->rank, peer);
+}
+
+/* Time kept for the answers. */
+static uint64_t grace_of(const struct tci_op *op)
+{
+    return tci_min((uint64_t)op->args.timeout_ms * TCI_NS_PER_MS / 4,
+                   GRACE_MS_MAX * TCI_NS_PER_MS);
 }
 
 static void on_time(struct tci_timer *timer)
@@ -122,29 +129,31 @@ static void on_time(struct tci_timer *timer)
     struct tci_op   *op = tci_container_of(timer, struct tci_op, timer);
     struct tci_exec *exec = op->comm->exec;
 
-    if (op->is_asked || now(op->comm) >= op->deadline_ns) {
+    if (op->is_asked) {
         conclude(op);
         return;
     }
     ask(op);
-    if (exec->ops->timer_set(exec, timer, op->deadline_ns) != 0)
+    /* A loop that comes late still asks first: the deadline has passed, but the right rank is
+     * named. */
+    if (exec->ops->timer_set(exec, timer,
+                             tci_max(op->deadline_ns, now(op->comm) + grace_of(op) / 4)) != 0)
         conclude(op);
 }
 
 void tci_diagnose_arm(struct tci_op *op)
 {
     struct tci_exec *exec = op->comm->exec;
-    uint64_t         timeout_ns, grace_ns;
+    uint64_t         timeout_ns;
 
     op->deadline_ns = TCI_NEVER;
     if (op->args.timeout_ms < 0)
         return;
     timeout_ns = (uint64_t)op->args.timeout_ms * TCI_NS_PER_MS;
-    grace_ns = tci_min(timeout_ns / 4, GRACE_MS_MAX * TCI_NS_PER_MS);
     op->begin_ns = tci_min(op->begin_ns, now(op->comm));
     op->deadline_ns = op->begin_ns + timeout_ns;
     op->timer.fn = on_time;
-    if (exec->ops->timer_set(exec, &op->timer, op->deadline_ns - grace_ns) != 0)
+    if (exec->ops->timer_set(exec, &op->timer, op->deadline_ns - grace_of(op)) != 0)
         tci_op_fail_with(op, TC_ERR_ALLOC, op->comm->rank, true, "rank %d has no memory left",
                          op->comm->rank);
 }

@@ -349,6 +349,8 @@ static void end_transfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
         if (op->xfers_live == 0)
             tci_op_drained(op);
     } else if (status != TC_OK) {
+        if (status == TC_ERR_PEER_LOST)
+            tci_comm_see_loss(comm);
         tci_op_fail_with(op, status, (int)peer, status == TC_ERR_ALLOC,
                          "a transfer with rank %u: %s", peer, tc_status_string(status));
     } else {

@@ -149,13 +149,17 @@ struct tci_transport_ops {
      * with TC_ERR_CANCELLED; one in the middle without touching its memory any more.  Early
      * messages of it up to `use` are dropped. */
     void (*abort)(struct tci_transport *self, const struct tci_key *key, int peer);
-    /* Tell a peer; makes the link if need be; copied; fire and forget. */
+    /* Tell a peer; makes the link if need be, but with rank 0 alone for a loss; copied; fire and
+     * forget. */
     void (*notify)(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice);
     void (*caps)(const struct tci_transport *self, struct tci_caps *caps_out);
     void (*stats)(const struct tci_transport *self, struct tci_transport_stats *stats_out);
     /* Say goodbye on every link, behind all that was posted; sink->left follows.  The end of a
      * stream whose peer has said goodbye is no loss. */
     void (*leave)(struct tci_transport *self);
+    /* The same after a loss: sink->left follows as soon as the peers' hosts have all that was said
+     * to them, whether they have left or not. */
+    void (*part)(struct tci_transport *self);
     /* End: transfers still live complete with TC_ERR_CLOSED; frees the transport. */
     void (*close)(struct tci_transport *self);
 };

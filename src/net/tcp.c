@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <string.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -164,12 +166,15 @@ static void tcp_abort(struct tci_transport *self, const struct tci_key *key, int
 static void tcp_notify(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice)
 {
     struct tci_tcp *tcp = tci_tcp_of(self);
-    struct tci_link *link = peer == tcp->rank ? NULL : tci_link_get(tcp, peer);
+    bool may_link = notice->kind != TCI_NOTICE_LOST || tcp->rank == 0 || peer == 0;
+    struct tci_link *link = tcp->links[peer];
     uint8_t payload[TCI_NOTICE_BYTES];
     struct tci_frame frame;
 
-    TC_ASSERT(notice->kind < TCI_NOTICE_KINDS);
-    if (link == NULL)
+    TC_ASSERT(notice->kind < TCI_NOTICE_KINDS && peer != tcp->rank);
+    if (link == NULL && may_link)
+        link = tci_link_get(tcp, peer);
+    if (link == NULL || (link->state == TCI_LINK_NONE && !may_link))
         return;
     if (link->state == TCI_LINK_NONE)
         tci_link_dial(link);
@@ -192,10 +197,20 @@ static void tcp_stats(const struct tci_transport *self, struct tci_transport_sta
 
 /* ---- Leaving ---- */
 
+/* Whether the peer's host has everything; a reset cannot take it back from there. */
+static bool has_arrived(const struct tci_link *link)
+{
+    int unsent = 0;
+
+    return link->state != TCI_LINK_UP || ioctl(link->fd, SIOCOUTQ, &unsent) != 0 || unsent == 0;
+}
+
 static bool has_ended(const struct tci_link *link)
 {
     if (link == NULL || link->state == TCI_LINK_NONE || link->state == TCI_LINK_DOWN)
         return true;
+    if (link->tcp->is_parting)
+        return link->bye_queued && !tci_link_has_output(link) && has_arrived(link);
     return link->has_left && link->bye_queued && !tci_link_has_output(link);
 }
 
@@ -213,6 +228,12 @@ static void on_left_timer(struct tci_timer *timer)
 {
     struct tci_tcp *tcp = tci_container_of(timer, struct tci_tcp, left_timer);
 
+    for (uint32_t i = 0; tcp->is_parting && i < tcp->size; i++)
+        if (!has_ended(tcp->links[i])) {
+            (void)tcp->exec->ops->timer_set(tcp->exec, timer,
+                                            tcp->exec->ops->now_ns(tcp->exec) + TCI_NS_PER_MS);
+            return;
+        }
     tcp->is_leaving = false;
     tcp->base.sink->left(tcp->base.sink);
 }
@@ -235,6 +256,15 @@ static void tcp_leave(struct tci_transport *self)
     tci_tcp_check_left(tcp);
 }
 
+static void tcp_part(struct tci_transport *self)
+{
+    struct tci_tcp *tcp = tci_tcp_of(self);
+
+    tcp->is_parting = true;
+    tcp_leave(self);
+    (void)tcp->exec->ops->timer_set(tcp->exec, &tcp->left_timer, tcp->exec->ops->now_ns(tcp->exec));
+}
+
 /* ---- Open and close ---- */
 
 /* Closing with unread bytes would reset the connection, and what we said last with it. */
@@ -243,6 +273,7 @@ static void close_gently(struct tci_link *link)
     struct tci_tcp *tcp = link->tcp;
 
     if (link->state == TCI_LINK_UP) {
+        (void)tci_link_flush(link); /* why it ends, above all */
         (void)shutdown(link->fd, SHUT_WR);
         for (int i = 0; i < DRAIN_MAX; i++)
             if (recv(link->fd, tcp->staging, TCI_TCP_STAGING, MSG_DONTWAIT) <= 0)
@@ -286,6 +317,7 @@ static const struct tci_transport_ops tcp_ops = {
     .caps = tcp_caps,
     .stats = tcp_stats,
     .leave = tcp_leave,
+    .part = tcp_part,
     .close = tcp_close,
 };
 

@@ -152,6 +152,7 @@ struct tci_tcp {
     uint64_t             live;    /* transfers in all */
     uint64_t             passes;  /* polls so far, and one */
     bool                 is_leaving;
+    bool                 is_parting; /* leaving, without waiting for the others */
     struct tci_timer     left_timer; /* tells the sink that everyone has left, not from a verb */
     struct tci_transport_stats stats;
 };
