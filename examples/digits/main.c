@@ -14,7 +14,7 @@
 
 /* ---- Before --------------------------------------------------------------------------------- */
 
-/* Rank 0 reads; the others get the digits from it, or hear with a count of 0 that there are none. */
+/* Rank 0 reads; the others get the digits from it, or hear by a count of 0 that there are none. */
 static bool share_data(struct world *world, const char *path, struct data *data)
 {
     uint64_t count = 0;
