@@ -244,9 +244,9 @@ static void large_data_that_nobody_granted_is_dropped(void **state)
     frame.length--;
     put_frame(peers[1], &frame);
     put(peers[1], bytes, sizeof(bytes) - 1);
-    turn(20);
+    while (net_stats(&net, 0).strays < 2)
+        turn(1);
     assert_int_equal(net.nodes[0].losses, 0);
-    assert_int_equal(net_stats(&net, 0).strays, 2);
 }
 
 static void a_header_may_come_byte_by_byte(void **state)
@@ -334,11 +334,12 @@ static void strangers_at_the_door_are_counted(void **state)
             put(fds[i], words, sizeof(words));
         turn(1);
     }
-    turn(50);
-    assert_true(net_stats(&net, 0).strays >= 40);
+    while (net_stats(&net, 0).strays < 40)
+        turn(1);
     for (unsigned i = 0; i < 80; i++)
         close(fds[i]);
-    turn(50);
+    while (net_stats(&net, 0).strays < 80)
+        turn(1);
     assert_int_equal(net_stats(&net, 0).strays, 80);
     the_other_link_works(0);
     assert_int_equal(net.nodes[0].losses, 0);

@@ -80,8 +80,7 @@ static void transfers_that_wait_are_aborted(void **state)
     net_prepare(&early, true, 1, 1, 10);
     early.xfer.key.step = 1;
     net_post(&net, &early, 0);
-    turn(3);
-    assert_int_equal(net_stats(&net, 1).eager_bytes, 10);
+    net_turn_until_held(&net, 1, 10);
     abort_both(1);
     assert_int_equal(send.xfer.status, TC_ERR_CANCELLED);
     assert_int_equal(recv.xfer.status, TC_PENDING);

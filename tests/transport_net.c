@@ -13,7 +13,7 @@
 #include "loop/state.h"
 #include "transport_suite.h"
 
-enum { DEADLINE_S = 20 };
+enum { DEADLINE_S = 60 };
 
 const struct net_subject *net_subject;
 
@@ -142,6 +142,16 @@ struct tci_transport_stats net_stats(const struct net *net, uint32_t rank)
 
     transport->ops->stats(transport, &stats);
     return stats;
+}
+
+void net_turn_until_held(struct net *net, uint32_t rank, uint64_t least)
+{
+    uint64_t end_ns = tci_loop_clock() + DEADLINE_S * 1000 * TCI_NS_PER_MS;
+
+    while (net_stats(net, rank).eager_bytes < least) {
+        assert_true(tci_loop_clock() < end_ns);
+        net_turn(net);
+    }
 }
 
 /* ---- Messages ---- */

@@ -45,6 +45,9 @@ void net_turn_until(struct net *net, const unsigned *value, unsigned least);
 void net_wait(struct net *net, const struct tci_xfer *xfer);
 struct tci_transport_stats net_stats(const struct net *net, uint32_t rank);
 
+/* Turn until so many early bytes are held. */
+void net_turn_until_held(struct net *net, uint32_t rank, uint64_t least);
+
 /* A transfer with memory of its own. */
 struct net_message {
     struct tci_xfer xfer;

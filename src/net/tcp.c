@@ -38,8 +38,9 @@ static bool is_errno_of_end(int error)
 /* Sending failed: the peer's last words are read before the link is given up. */
 static void read_and_lose(struct tci_link *link)
 {
-    while (link->state == TCI_LINK_UP && tci_link_read(link) > 0)
-        ;
+    for (int i = 0; i < DRAIN_MAX; i++)
+        if (link->state != TCI_LINK_UP || tci_link_read(link) == 0)
+            break;
     if (link->state == TCI_LINK_DOWN)
         return;
     if (is_errno_of_end(link->send_errno))
