@@ -350,8 +350,8 @@ static void without_a_context_a_future_has_failed(void **state)
     (void)state;
 
     assert_int_equal(tc_future_wait(future, -1), TC_ERR_INVALID_ARG);
-    assert_string_equal(tc_last_error()->message, "the context is NULL");
-    assert_string_equal(tc_future_error(future)->message, "the context is NULL");
+    assert_string_equal(tc_last_error()->message, "the group, or the context, is NULL");
+    assert_string_equal(tc_future_error(future)->message, "the group, or the context, is NULL");
     assert_int_equal(tc_future_fd(future), -1);
     assert_int_equal(tc_future_then(future, room_note, NOTE("a")), TC_ERR_INVALID_ARG);
     tc_future_cancel(future);

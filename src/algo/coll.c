@@ -167,8 +167,8 @@ tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
     if (!tci_check_options(options, comm->context, &error, request->name) ||
         (request->is_typed && !tci_check_payload(request, (size_t)comm->size, &error)))
         return tci_refuse(comm, &error);
-    if (request->root < -1 || request->root >= comm->size) {
-        bad(&error, request->name, "the root is not in 0 … %d", comm->size - 1);
+    if (request->is_rooted && (request->root < 0 || request->root >= comm->size)) {
+        bad(&error, request->name, "root %d is not in 0 … %d", request->root, comm->size - 1);
         return tci_refuse(comm, &error);
     }
     fill(comm, request, &args);
@@ -235,7 +235,8 @@ tc_future *tc_broadcast_async(tc_dist_ctx *group, uint64_t tag, void *buf, size_
                                                        .is_typed = true,
                                                        .dtype = dtype,
                                                        .op = -1,
-                                                       .root = root < 0 ? -2 : root,
+                                                       .root = root,
+                                                       .is_rooted = true,
                                                        .in_place = true,
                                                        .options = options});
 }

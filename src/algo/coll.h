@@ -18,6 +18,7 @@ struct tci_request {
     bool is_typed; /* has count and dtype */
     tc_dtype_t dtype;
     int op, root;
+    bool is_rooted; /* root is the caller's, and has to be a rank */
     bool in_place;
     const tc_options *options;
 };

@@ -65,6 +65,8 @@ __attribute__((format(printf, 3, 0))) static void set(struct tci_error *error, t
     memcpy(error->text, text, strlen(text) + 1);
     error->pub = cause;
     error->pub.message = error->text;
+    if (cause.operation == NULL)
+        error->pub.operation = ""; /* users print it */
 }
 
 void tci_error_set(struct tci_error *error, tc_status_t status, int rank, uint64_t tag,
