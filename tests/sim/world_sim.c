@@ -207,7 +207,7 @@ static void end_rank(struct tci_task *task)
 
     tci_error_set(&closed, TC_ERR_CLOSED, rank->comm.rank, 0, NULL, "rank %d has closed the group",
                   rank->comm.rank);
-    tci_comm_break(&rank->comm, &closed, false);
+    tci_comm_break(&rank->comm, &closed);
     tci_promise_close_all(rank->context);
 }
 
