@@ -113,6 +113,41 @@ static void draw_span(FILE *file, const struct timeline *timeline, const struct 
             millis(span->end_ns - timeline->begin_ns));
 }
 
+/* When the collective ended that a wait of this rank was for. */
+static uint64_t end_of_awaited(const struct lanes *lanes, const struct span *wait)
+{
+    uint64_t end_ns = wait->end_ns;
+
+    for (size_t i = 0; i < lanes->count; i++) {
+        const struct span *span = &lanes->spans[i];
+
+        if (span->kind == SPAN_COLLECTIVE && span->tag == wait->tag &&
+            span->begin_ns < wait->end_ns)
+            end_ns = span->end_ns; /* the spans are in order: the last one counts */
+    }
+    return end_ns;
+}
+
+/* The waiting, and what remained of it when there was nothing left to wait for. */
+static void draw_wait(FILE *file, const struct timeline *timeline, const struct lanes *lanes,
+                      const struct span *wait)
+{
+    uint64_t settled_ns = end_of_awaited(lanes, wait);
+    struct span part = *wait;
+
+    if (settled_ns < part.begin_ns)
+        settled_ns = part.begin_ns;
+    if (settled_ns < part.end_ns)
+        part.end_ns = settled_ns;
+    draw_span(file, timeline, &part, lanes->y, COMPUTE_HEIGHT);
+    if (settled_ns < wait->end_ns) {
+        part.begin_ns = settled_ns;
+        part.end_ns = wait->end_ns;
+        (void)snprintf(part.name, sizeof part.name, "late");
+        draw_span(file, timeline, &part, lanes->y, COMPUTE_HEIGHT);
+    }
+}
+
 static void draw_rank(FILE *file, const struct timeline *timeline, const struct lanes *lanes)
 {
     for (size_t i = 0; i < lanes->count; i++) {
@@ -121,6 +156,8 @@ static void draw_rank(FILE *file, const struct timeline *timeline, const struct 
 
         if (span->kind == SPAN_COLLECTIVE)
             draw_span(file, timeline, span, row_y, ROW_HEIGHT);
+        else if (span->kind == SPAN_APP && strcmp(span->name, "wait") == 0)
+            draw_wait(file, timeline, lanes, span);
         else if (span->kind == SPAN_APP && strcmp(span->name, "step") != 0)
             draw_span(file, timeline, span, lanes->y, COMPUTE_HEIGHT);
     }
@@ -174,7 +211,7 @@ static void draw_axis(FILE *file, double total_ms)
         fprintf(file,
                 "<line class='tick' x1='%.2f' x2='%.2f' y1='16' y2='21'/>"
                 "<text x='%.2f' y='12'>%g</text>",
-                at * per_ms, at * per_ms, at * per_ms, at);
+                at * per_ms, at * per_ms, at * per_ms > 4 ? at * per_ms : 4, at);
     }
     fprintf(file, "</g>\n");
 }
@@ -197,8 +234,9 @@ static void write_head(FILE *file, const struct timeline *timeline)
             "Point at a bar for its numbers; scroll or press + to zoom, drag to move.</p>\n"
             "<ul><li style='--c:#56b4e9'>forward</li><li style='--c:#e69f00'>backward</li>"
             "<li style='--c:#009e73'>update</li>"
-            "<li style='--c:#c9c9c9'>wait: nothing to compute until a gradient is here</li>"
-            "<li style='--c:#cc79a7'>collective, from its start to its end on this rank</li></ul>\n"
+            "<li style='--c:#c9c9c9'>wait for a gradient</li>"
+            "<li style='--c:#f3d9d2'>late: the gradient is here, the thread not yet on a core</li>"
+            "<li style='--c:#cc79a7'>collective, from start to end</li></ul>\n"
             "<p><button id='in'>+</button><button id='out'>&minus;</button>"
             "<button id='all'>all</button></p>\n");
 }
