@@ -1,0 +1,155 @@
+/* test_sim_scale.c - a thousand ranks, and ten thousand, in one process. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 300, serial */
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+#include "sim/world_sim.h"
+#include "support/world.h"
+
+/* What 1,024 ranks may take on any machine that runs the tests. */
+enum { SECONDS_MAX = 20 };
+
+struct trial {
+    const char *name, *algorithm;
+    uint32_t    size;
+    size_t      count;
+    bool        no_data, is_barrier;
+    int         numerics;
+};
+
+static double seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static size_t heap_bytes(void)
+{
+    struct mallinfo2 info = mallinfo2();
+
+    return info.uordblks + info.hblkhd;
+}
+
+static void start(struct sim_world *world, const struct trial *trial, tc_future **futures,
+                  float *data)
+{
+    tc_options options;
+
+    tc_options_default(&options);
+    options.algorithm = trial->algorithm;
+    options.numerics = trial->numerics;
+    for (uint32_t r = 0; r < trial->size; r++) {
+        float *own = data + (trial->no_data ? 0 : (size_t)r * trial->count);
+
+        if (trial->is_barrier)
+            futures[r] = tc_barrier_async(sim_group(world, r), 1, &options);
+        else
+            futures[r] = tc_allreduce_async(sim_group(world, r), 1, own, own, trial->count,
+                                            TC_DTYPE_F32, TC_REDUCE_SUM, &options);
+    }
+}
+
+static void check(const struct trial *trial, tc_future **futures, const float *data)
+{
+    float wanted = (float)trial->size * (float)(trial->size - 1) / 2; /* exact: below 2^24 */
+
+    for (uint32_t r = 0; r < trial->size; r++) {
+        assert_int_equal(tc_future_test(futures[r]), TC_OK);
+        for (size_t i = 0; !trial->no_data && i < trial->count; i++)
+            assert_true(data[(size_t)r * trial->count + i] == wanted);
+        tc_future_release(futures[r]);
+    }
+}
+
+/* Carries one collective out; gives the seconds that took, world and all. */
+static double carry_out(const struct trial *trial)
+{
+    double began = seconds(), ran;
+    size_t before = heap_bytes(), used, count = trial->no_data ? 1 : trial->size;
+    tc_future **futures = calloc(trial->size, sizeof(*futures));
+    float *data = calloc(count * trial->count + 1, sizeof(*data));
+    struct sim_world_config config;
+    struct sim_world *world;
+
+    assert_non_null(futures);
+    assert_non_null(data);
+    for (size_t i = 0; !trial->no_data && i < count * trial->count; i++)
+        data[i] = (float)(i / trial->count);
+    sim_world_config_default(&config);
+    config.net.no_data = trial->no_data;
+    config.timeout_ms = -1;
+    world = sim_world_new(trial->size, &config);
+    start(world, trial, futures, data);
+    assert_true(sim_world_run(world, futures, trial->size, TCI_NEVER));
+    used = heap_bytes() - before;
+    check(trial, futures, data);
+    ran = seconds() - began;
+    print_message("%-28s %5u ranks: %9.3f ms virtual, %8llu events, %5.2f s, %5.2f M events/s, "
+                  "%6zu bytes a rank\n",
+                  trial->name, trial->size, (double)world->clock.now_ns * 1e-6,
+                  (unsigned long long)world->clock.events, ran,
+                  (double)world->clock.events / ran * 1e-6, used / trial->size);
+    sim_world_free(world);
+    free(data);
+    free(futures);
+    malloc_trim(0);
+    return seconds() - began;
+}
+
+static void a_thousand_ranks_all_reduce_in_seconds(void **state)
+{
+    static const struct trial trials[] = {
+        {.name = "tree, fast", .algorithm = "tree", .size = 1024, .count = 1024, .numerics = 2},
+        {.name = "ring, fast, no data", .algorithm = "ring", .size = 1024, .count = 1 << 18,
+         .no_data = true, .numerics = 2},
+        {.name = "direct, canonical", .algorithm = "direct", .size = 1024, .count = 2048,
+         .numerics = 1},
+        {.name = "dissemination barrier", .size = 1024, .is_barrier = true},
+    };
+    double total = 0;
+
+    (void)state;
+    for (size_t t = 0; t < TCI_LEN(trials); t++)
+        total += carry_out(&trials[t]);
+    print_message("all of it: %.2f s\n", total);
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    assert_true(total < SECONDS_MAX);
+#endif
+}
+
+static void ten_thousand_ranks_fit_in_one_process(void **state)
+{
+    static const struct trial trials[] = {
+        {.name = "dissemination barrier", .size = 10000, .is_barrier = true},
+        {.name = "tree, fast", .algorithm = "tree", .size = 10000, .count = 256, .numerics = 2},
+    };
+
+    (void)state;
+    if (test_effort() < 2)
+        skip();
+    for (size_t t = 0; t < TCI_LEN(trials); t++)
+        carry_out(&trials[t]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_thousand_ranks_all_reduce_in_seconds),
+        cmocka_unit_test(ten_thousand_ranks_fit_in_one_process),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
