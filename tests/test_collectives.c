@@ -1,4 +1,4 @@
-/* test_collectives.c - every collective over TCP against a plain loop: types, sizes, ranks, modes. */
+/* test_collectives.c - every collective over TCP against a plain loop, in all its variety. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: timeout 600, serial */
 #include <setjmp.h>

@@ -200,8 +200,8 @@ static bool open_steps(struct tci_lane *lane)
     uint64_t             within = left >= TCI_WINDOW ? ~UINT64_C(0) : (UINT64_C(1) << left) - 1;
     uint64_t             ended_before = lane->ended;
 
-    for (uint64_t todo = within & ~lane->open; todo != 0; todo &= todo - 1) {
-        uint32_t        k = (uint32_t)__builtin_ctzll(todo);
+    for (uint64_t closed = within & ~lane->open; closed != 0; closed &= closed - 1) {
+        uint32_t        k = (uint32_t)__builtin_ctzll(closed);
         struct tci_step step = {0};
         if (lane->is_folding)
             break; /* one fold at a time keeps the scratch cursor single */

@@ -336,7 +336,7 @@ static tc_future *fail_start(struct tci_comm *comm, const struct tci_op_args *ar
 
 tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args)
 {
-    /* Whoever sends to itself has two operations under one tag, so the receive has its own entry. */
+    /* Whoever sends to itself has two operations under one tag: the receive has its own entry. */
     int32_t             peer = args->is_from_self ? TCI_SELF_RECV : args->peer;
     struct tci_tag_name name = {.tag = args->tag, .peer = peer, .space = args->space};
     struct tci_op      *op = tci_pool_get(&comm->context->ops);

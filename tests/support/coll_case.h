@@ -15,7 +15,7 @@ struct coll_case {
     tc_reduce_op_t op;
     int            root;
     bool           in_place;
-    int            numerics;  /* tc_numerics_t; with FAST the data is chosen so that order is free */
+    int            numerics;  /* tc_numerics_t; with FAST the data is such that order is free */
     const char    *algorithm; /* NULL: the library chooses */
     uint64_t       tag;
     unsigned       seed;

@@ -238,14 +238,14 @@ static const struct banned_call {
     {"constructor", NULL, "nothing runs before the first call"},
 };
 
-/* A call, or an attribute: members of the same name are somebody else. */
+/* A call, or an attribute: members of the same name, also `(*name)(…)`, are somebody else. */
 static bool is_called(const char *line, const char *name)
 {
     size_t len = strlen(name);
 
     for (const char *c = line; (c = find_word(c, name)) != NULL; c += len) {
         const char *next = c + len + strspn(c + len, " ");
-        bool is_member = c > line && (c[-1] == '.' || c[-1] == '>');
+        bool is_member = c > line && (c[-1] == '.' || c[-1] == '>' || c[-1] == '*');
 
         if (strncmp(c, name, len) == 0 && !is_member && (*next == '(' || *next == ')'))
             return true;
