@@ -281,6 +281,8 @@ static void enter(struct tci_task *task)
         return;
     }
     tci_diagnose_arm(op);
+    if (op->state != TCI_OP_NEW)
+        return; /* no memory for its timer */
     if (op->after != NULL)
         wait_for_futures(op);
     else

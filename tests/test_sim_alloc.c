@@ -1,0 +1,138 @@
+/* test_sim_alloc.c - the n-th allocation of a small world fails, for every n. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 300 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/alloc.h"
+#include "core/base.h"
+#include "sim/world_sim.h"
+
+enum { RANKS = 3, CALLS = 9, COUNT = 3000, TIMEOUT_MS = 1000 };
+
+struct buffers {
+    float send[RANKS][RANKS * COUNT], recv[RANKS][RANKS * COUNT];
+};
+
+/* What a rank calls: every collective, a send, a receive, one behind another. */
+static void start_all(struct sim_world *world, uint32_t r, struct buffers *buffers,
+                      tc_future **futures)
+{
+    tc_dist_ctx *group = sim_group(world, r);
+    float *send = buffers->send[r], *recv = buffers->recv[r];
+    int next = (int)(r + 1) % RANKS, before = (int)(r + RANKS - 1) % RANKS;
+    tc_options fast, behind;
+
+    tc_options_default(&fast);
+    fast.numerics = TC_NUMERICS_FAST;
+    tc_options_default(&behind);
+    futures[0] = tc_barrier_async(group, 1, NULL);
+    futures[1] = tc_allreduce_async(group, 2, send, recv, COUNT, TC_DTYPE_F32, TC_REDUCE_SUM, NULL);
+    fast.algorithm = "ring";
+    futures[2] =
+        tc_allreduce_async(group, 3, send, recv, COUNT, TC_DTYPE_F32, TC_REDUCE_SUM, &fast);
+    fast.algorithm = "tree";
+    futures[3] = tc_allreduce_async(group, 4, send, recv, 7, TC_DTYPE_F32, TC_REDUCE_SUM, &fast);
+    futures[4] = tc_allgather_async(group, 5, send, recv, COUNT, TC_DTYPE_F32, NULL);
+    futures[5] = tc_reduce_scatter_async(group, TC_TAG_ORDERED, send, recv, COUNT, TC_DTYPE_F32,
+                                         TC_REDUCE_MAX, NULL);
+    behind.after = futures;
+    behind.n_after = 2;
+    futures[6] = tc_broadcast_async(group, 7, recv, COUNT, TC_DTYPE_F32, 1, &behind);
+    futures[7] = tc_send_async(group, 8, send, COUNT, TC_DTYPE_F32, next, NULL);
+    futures[8] = tc_recv_async(group, 8, recv, COUNT, TC_DTYPE_F32, before, NULL);
+}
+
+/* Every future has settled in time, and a failure is one that lack of memory explains. */
+static void check(struct sim_world *world, tc_future *const *futures, uint64_t n, bool *all_ok)
+{
+    *all_ok = true;
+    for (int i = 0; i < RANKS * CALLS; i++) {
+        tc_status_t status = tc_future_test(futures[i]);
+
+        if (status == TC_PENDING)
+            fail_msg("allocation %llu: call %d of rank %d hangs", (unsigned long long)n, i % CALLS,
+                     i / CALLS);
+        if (status != TC_OK && status != TC_ERR_ALLOC && status != TC_ERR_TIMEOUT)
+            fail_msg("allocation %llu: call %d of rank %d: %s", (unsigned long long)n, i % CALLS,
+                     i / CALLS, tc_future_error(futures[i])->message);
+        *all_ok = *all_ok && status == TC_OK;
+    }
+    assert_true(world->clock.now_ns <= (TIMEOUT_MS + 100) * TCI_NS_PER_MS);
+}
+
+/* False: nothing failed. */
+static bool run(struct buffers *buffers, uint64_t n, bool forever)
+{
+    uint64_t live = tci_alloc_live();
+    struct sim_world_config config;
+    struct sim_world *world;
+    tc_future *futures[RANKS * CALLS];
+    bool all_ok = false;
+
+    sim_world_config_default(&config);
+    config.segment_bytes = 4096;
+    config.net.eager_max = 1024;
+    config.timeout_ms = TIMEOUT_MS;
+    tci_alloc_fail_at(n, forever);
+    world = sim_world_new(RANKS, &config);
+    if (world != NULL) {
+        for (uint32_t r = 0; r < RANKS; r++)
+            start_all(world, r, buffers, &futures[r * CALLS]);
+        sim_world_idle(world);
+        check(world, futures, n, &all_ok);
+        for (int i = 0; i < RANKS * CALLS; i++)
+            tc_future_release(futures[i]);
+        sim_world_free(world);
+    }
+    tci_alloc_fail_at(0, 0);
+    assert_int_equal(tci_alloc_live(), live);
+    return !all_ok;
+}
+
+static void one_allocation_fails(void **state)
+{
+    struct buffers *buffers = calloc(1, sizeof(*buffers));
+    uint64_t n = 1, unharmed = 0, total;
+
+    (void)state;
+    assert_non_null(buffers);
+    total = tci_alloc_total();
+    assert_false(run(buffers, 0, false));
+    total = tci_alloc_total() - total;
+    for (; n <= total + 1; n++)
+        unharmed += !run(buffers, n, false);
+    print_message("%llu allocations, %llu of them are not missed\n", (unsigned long long)total,
+                  (unsigned long long)unharmed);
+    assert_false(run(buffers, total + 1000, false));
+    free(buffers);
+}
+
+static void all_allocations_from_one_on_fail(void **state)
+{
+    struct buffers *buffers = calloc(1, sizeof(*buffers));
+    uint64_t n = 1;
+
+    (void)state;
+    assert_non_null(buffers);
+    while (run(buffers, n, true))
+        n++;
+    free(buffers);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_allocation_fails),
+        cmocka_unit_test(all_allocations_from_one_on_fail),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
