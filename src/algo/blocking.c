@@ -23,6 +23,20 @@ static bool map(const tc_buffer *buffer, size_t n, size_t blocks, tc_dtype_t dty
     return tc_buffer_map((tc_buffer *)buffer, out) == TC_OK;
 }
 
+/* A continuation would wait for the loop that it stands on: refused before anything is sent. */
+static bool may_wait(tc_dist_ctx *group, const char *name)
+{
+    struct tci_exec *exec = group == NULL ? NULL : tci_comm_of(group)->exec;
+
+    if (exec == NULL || !exec->ops->is_here(exec))
+        return true;
+    tci_fail(TC_ERR_INVALID_ARG, name,
+             "%s: not from a continuation, which it would wait for: call %s_async and chain with "
+             "tc_future_then",
+             name, name);
+    return false;
+}
+
 static tc_status_t finish(tc_future *future)
 {
     tc_status_t status = tc_future_wait(future, -1);
@@ -41,7 +55,7 @@ tc_status_t tc_allreduce(tc_dist_ctx *group, tc_buffer *buffer, size_t n, tc_dty
 {
     void *data;
 
-    if (!map(buffer, n, 1, dtype, "allreduce", &data))
+    if (!may_wait(group, "allreduce") || !map(buffer, n, 1, dtype, "allreduce", &data))
         return TC_ERR_INVALID_ARG;
     return finish(tc_allreduce_async(group, TC_TAG_ORDERED, data, data, n, dtype, op, NULL));
 }
@@ -51,7 +65,7 @@ tc_status_t tc_broadcast(tc_dist_ctx *group, tc_buffer *buffer, size_t n, tc_dty
 {
     void *data;
 
-    if (!map(buffer, n, 1, dtype, "broadcast", &data))
+    if (!may_wait(group, "broadcast") || !map(buffer, n, 1, dtype, "broadcast", &data))
         return TC_ERR_INVALID_ARG;
     return finish(tc_broadcast_async(group, TC_TAG_ORDERED, data, n, dtype, root, NULL));
 }
@@ -61,7 +75,7 @@ tc_status_t tc_allgather(tc_dist_ctx *group, const tc_buffer *in, tc_buffer *out
 {
     void *send, *recv;
 
-    if (!map(in, n_per_rank, 1, dtype, "allgather", &send) ||
+    if (!may_wait(group, "allgather") || !map(in, n_per_rank, 1, dtype, "allgather", &send) ||
         !map(out, n_per_rank, size_of(group), dtype, "allgather", &recv))
         return TC_ERR_INVALID_ARG;
     return finish(tc_allgather_async(group, TC_TAG_ORDERED, send, recv, n_per_rank, dtype, NULL));
@@ -72,7 +86,8 @@ tc_status_t tc_reduce_scatter(tc_dist_ctx *group, const tc_buffer *in, tc_buffer
 {
     void *send, *recv;
 
-    if (!map(in, n_per_rank, size_of(group), dtype, "reduce_scatter", &send) ||
+    if (!may_wait(group, "reduce_scatter") ||
+        !map(in, n_per_rank, size_of(group), dtype, "reduce_scatter", &send) ||
         !map(out, n_per_rank, 1, dtype, "reduce_scatter", &recv))
         return TC_ERR_INVALID_ARG;
     return finish(
@@ -84,7 +99,7 @@ tc_status_t tc_send(tc_dist_ctx *group, const tc_buffer *buffer, size_t n, tc_dt
 {
     void *data;
 
-    if (!map(buffer, n, 1, dtype, "send", &data))
+    if (!may_wait(group, "send") || !map(buffer, n, 1, dtype, "send", &data))
         return TC_ERR_INVALID_ARG;
     return finish(tc_send_async(group, TC_TAG_ORDERED, data, n, dtype, peer, NULL));
 }
@@ -93,12 +108,14 @@ tc_status_t tc_recv(tc_dist_ctx *group, tc_buffer *buffer, size_t n, tc_dtype_t 
 {
     void *data;
 
-    if (!map(buffer, n, 1, dtype, "recv", &data))
+    if (!may_wait(group, "recv") || !map(buffer, n, 1, dtype, "recv", &data))
         return TC_ERR_INVALID_ARG;
     return finish(tc_recv_async(group, TC_TAG_ORDERED, data, n, dtype, peer, NULL));
 }
 
 tc_status_t tc_barrier(tc_dist_ctx *group)
 {
+    if (!may_wait(group, "barrier"))
+        return TC_ERR_INVALID_ARG;
     return finish(tc_barrier_async(group, TC_TAG_ORDERED, NULL));
 }
