@@ -14,9 +14,9 @@
 enum { RANKS = 3, COUNT = 3000 };
 
 struct settings {
-    int         numerics;
+    int numerics;
     const char *algorithm;
-    size_t      segment_bytes, eager_bytes;
+    size_t segment_bytes, eager_bytes;
 };
 
 static void finish(tc_future *future)
@@ -31,15 +31,15 @@ static void open_world(struct world *world, const struct settings *first,
                        const struct settings *others)
 {
     tc_future *futures[RANKS];
-    char       url[64];
-    int        fd = world_listen(url, sizeof(url));
+    char url[64];
+    int fd = world_listen(url, sizeof(url));
 
     memset(world, 0, sizeof(*world));
     world->size = RANKS;
     for (int r = 0; r < RANKS; r++) {
         const struct settings *mine = r == 0 ? first : others;
-        tc_dist_options        options;
-        tc_config              config;
+        tc_dist_options options;
+        tc_config config;
 
         tc_config_default(&config);
         config.loop_mode = TC_LOOP_THREAD;
@@ -66,8 +66,8 @@ static void open_world(struct world *world, const struct settings *first,
 static int rounded(struct world *world, const tc_options *options)
 {
     static float data[RANKS][COUNT];
-    tc_future   *futures[RANKS];
-    int          others = 0;
+    tc_future *futures[RANKS];
+    int others = 0;
 
     for (int r = 0; r < RANKS; r++) {
         for (int i = 0; i < COUNT; i++)
@@ -88,7 +88,7 @@ static void the_numerics_and_the_algorithm_are_rank_0s(void **state)
 {
     const struct settings exact = {.numerics = TC_NUMERICS_CANONICAL, .algorithm = "oneshot"};
     const struct settings fast = {.numerics = TC_NUMERICS_FAST, .algorithm = "ring"};
-    struct world          world;
+    struct world world;
 
     (void)state;
     open_world(&world, &exact, &fast);
@@ -103,7 +103,7 @@ static void the_sizes_of_pieces_are_rank_0s(void **state)
 {
     const struct settings small = {.segment_bytes = 64, .eager_bytes = 16};
     const struct settings large = {.segment_bytes = 1 << 20, .eager_bytes = 1 << 16};
-    struct world          world;
+    struct world world;
 
     (void)state;
     open_world(&world, &small, &large);
@@ -118,8 +118,8 @@ static void an_option_goes_before_the_default(void **state)
 {
     const struct settings exact = {.numerics = TC_NUMERICS_CANONICAL};
     const struct settings fast = {.numerics = TC_NUMERICS_FAST, .algorithm = "ring"};
-    struct world          world;
-    tc_options            options;
+    struct world world;
+    tc_options options;
 
     (void)state;
     tc_options_default(&options);

@@ -17,14 +17,14 @@ enum { RANKS = 3, COUNT = 1000 };
 
 /* A rank is a thread: it owns its context, and turns it where nobody else does. */
 struct rank {
-    pthread_t    thread;
-    int          index, mode;
-    const char  *url;
-    tc_context  *context;
+    pthread_t thread;
+    int index, mode;
+    const char *url;
+    tc_context *context;
     tc_dist_ctx *group;
-    tc_buffer   *one, *all; /* COUNT elements, and COUNT for each rank */
-    int32_t     *one_data, *all_data;
-    int          line; /* of the first thing that went wrong */
+    tc_buffer *one, *all; /* COUNT elements, and COUNT for each rank */
+    int32_t *one_data, *all_data;
+    int line; /* of the first thing that went wrong */
 };
 
 #define CHECK(rank, holds)                                                                         \
@@ -90,7 +90,7 @@ static void is_refused(struct rank *me, tc_status_t status, const char *operatio
 static void refuse(struct rank *me)
 {
     const tc_dtype_t type = TC_DTYPE_I32;
-    const size_t     more = COUNT + 1;
+    const size_t more = COUNT + 1;
 
     is_refused(me, tc_allreduce(me->group, me->one, more, type, TC_REDUCE_SUM), "allreduce",
                "1001 elements of i32 do not fit in 4000 bytes");
@@ -144,13 +144,13 @@ static void wait_inside(tc_future *future, void *arg)
 static void *be_a_rank(void *arg)
 {
     struct rank *me = arg;
-    tc_config    config;
+    tc_config config;
 
     tc_config_default(&config);
     config.loop_mode = me->mode;
     CHECK(me, tc_init_config(&config, &me->context) == TC_OK);
-    CHECK(me, tc_dist_init(me->context, TC_DIST_ANY, RANKS, me->index, me->url, &me->group) ==
-                  TC_OK);
+    CHECK(me,
+          tc_dist_init(me->context, TC_DIST_ANY, RANKS, me->index, me->url, &me->group) == TC_OK);
     CHECK(me, tc_buffer_alloc(me->context, COUNT * sizeof(int32_t), &me->one) == TC_OK);
     CHECK(me, tc_buffer_alloc(me->context, COUNT * RANKS * sizeof(int32_t), &me->all) == TC_OK);
     if (me->line != 0)
@@ -181,7 +181,7 @@ static void *be_a_rank(void *arg)
 static void run(int mode)
 {
     struct rank ranks[RANKS];
-    char        url[64];
+    char url[64];
 
     close(world_listen(url, sizeof(url)));
     for (int r = 0; r < RANKS; r++) {

@@ -26,7 +26,7 @@ static tc_context *begin(void)
 
 static size_t count_descriptors(void)
 {
-    DIR   *folder = opendir("/proc/self/fd");
+    DIR *folder = opendir("/proc/self/fd");
     size_t count = 0;
 
     assert_non_null(folder);
@@ -39,7 +39,7 @@ static size_t count_descriptors(void)
 /* ---- Arguments ------------------------------------------------------------------------------ */
 
 struct refusal {
-    int         backend, size, rank;
+    int backend, size, rank;
     const char *url;
     tc_status_t status;
     const char *value, *remedy; /* both stand in the message */
@@ -75,7 +75,7 @@ static void bad_arguments_are_refused_with_the_value_and_the_remedy(void **state
     (void)state;
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
         const struct refusal *what = &refusals[i];
-        tc_dist_ctx          *group = (tc_dist_ctx *)context; /* shows that it is left alone */
+        tc_dist_ctx *group = (tc_dist_ctx *)context; /* shows that it is left alone */
         tc_status_t status = tc_dist_init(context, (tc_dist_backend_t)what->backend, what->size,
                                           what->rank, what->url, &group);
         const tc_error *why = tc_last_error();
@@ -92,10 +92,10 @@ static void bad_arguments_are_refused_with_the_value_and_the_remedy(void **state
 
 static void nothing_where_something_must_be_is_refused(void **state)
 {
-    tc_context     *context = begin();
-    tc_dist_ctx    *group = NULL;
+    tc_context *context = begin();
+    tc_dist_ctx *group = NULL;
     tc_dist_options options;
-    tc_future      *future;
+    tc_future *future;
 
     (void)state;
     tc_dist_options_default(&options);
@@ -167,7 +167,7 @@ static void expect_identity(tc_dist_ctx *group, uint64_t tag)
 
 static void send_to_self(tc_dist_ctx *group, size_t count)
 {
-    int32_t   *send = malloc(count * sizeof(*send)), *recv = calloc(count, sizeof(*recv));
+    int32_t *send = malloc(count * sizeof(*send)), *recv = calloc(count, sizeof(*recv));
     tc_future *futures[2];
 
     assert_non_null(send);
@@ -186,22 +186,25 @@ static void send_to_self(tc_dist_ctx *group, size_t count)
 static void alone_every_collective_is_the_identity(void **state)
 {
     static const struct {
-        int         backend;
+        int backend;
         const char *url;
-    } ways[] = {{TC_DIST_SINGLE, NULL},          {TC_DIST_SINGLE, "single://"},
-                {TC_DIST_ANY, NULL},             {TC_DIST_ANY, "tcp://127.0.0.1:1"},
-                {TC_DIST_GLOO, "gloo+tcp://h:1"}, {TC_DIST_RING, "tcp://[::1]:1"}};
+    } ways[] = {{TC_DIST_SINGLE, NULL},
+                {TC_DIST_SINGLE, "single://"},
+                {TC_DIST_ANY, NULL},
+                {TC_DIST_ANY, "tcp://127.0.0.1:1"},
+                {TC_DIST_GLOO, "gloo+tcp://h:1"},
+                {TC_DIST_RING, "tcp://[::1]:1"}};
 
     (void)state;
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-        tc_context  *context = begin();
-        size_t       descriptors = count_descriptors();
+        tc_context *context = begin();
+        size_t descriptors = count_descriptors();
         tc_dist_ctx *group = NULL;
-        int          lost = 5;
+        int lost = 5;
 
-        assert_int_equal(tc_dist_init(context, (tc_dist_backend_t)ways[i].backend, 1, 0,
-                                      ways[i].url, &group),
-                         TC_OK);
+        assert_int_equal(
+            tc_dist_init(context, (tc_dist_backend_t)ways[i].backend, 1, 0, ways[i].url, &group),
+            TC_OK);
         assert_int_equal(count_descriptors(), descriptors);
         assert_int_equal(tc_dist_world_size(group), 1);
         assert_int_equal(tc_dist_rank(group), 0);
@@ -219,8 +222,8 @@ static void alone_every_collective_is_the_identity(void **state)
 /* ---- Several ranks -------------------------------------------------------------------------- */
 
 struct member {
-    pthread_t   thread;
-    int         size, rank;
+    pthread_t thread;
+    int size, rank;
     const char *url;
     const char *problem;
 };
@@ -228,10 +231,10 @@ struct member {
 static void *be_a_member(void *arg)
 {
     struct member *me = arg;
-    tc_context    *context = NULL;
-    tc_dist_ctx   *group = NULL;
-    int64_t        sum = me->rank + 1;
-    tc_future     *future;
+    tc_context *context = NULL;
+    tc_dist_ctx *group = NULL;
+    int64_t sum = me->rank + 1;
+    tc_future *future;
 
     if (tc_init(&context) != TC_OK)
         me->problem = "init";
@@ -253,7 +256,7 @@ static void *be_a_member(void *arg)
 static void form_by_url(const char *host, const char *scheme)
 {
     struct member members[3] = {{0}};
-    char          url[64], made[96];
+    char url[64], made[96];
 
     close(world_listen(url, sizeof(url))); /* a port that was free just now */
     snprintf(made, sizeof(made), "%s://%s:%s", scheme, host, strrchr(url, ':') + 1);
@@ -280,11 +283,11 @@ static void ranks_meet_at_any_form_of_address(void **state)
 
 static void a_group_that_waits_for_others_can_be_cancelled(void **state)
 {
-    tc_context     *context = begin();
-    tc_dist_ctx    *group = NULL;
+    tc_context *context = begin();
+    tc_dist_ctx *group = NULL;
     tc_dist_options options;
-    tc_future      *future;
-    char            url[64];
+    tc_future *future;
+    char url[64];
 
     (void)state;
     tc_dist_options_default(&options);
@@ -306,11 +309,11 @@ static void a_group_that_waits_for_others_can_be_cancelled(void **state)
 
 static void a_rank_that_does_not_come_is_named_at_the_deadline(void **state)
 {
-    tc_context     *context = begin();
-    tc_dist_ctx    *group = NULL;
+    tc_context *context = begin();
+    tc_dist_ctx *group = NULL;
     tc_dist_options options;
-    tc_future      *future;
-    char            url[64];
+    tc_future *future;
+    char url[64];
 
     (void)state;
     tc_dist_options_default(&options);
@@ -331,8 +334,8 @@ static void a_rank_that_does_not_come_is_named_at_the_deadline(void **state)
 static void two_worlds_live_in_one_process(void **state)
 {
     struct world worlds[2];
-    int64_t      value[2][3];
-    tc_future   *future[2][3];
+    int64_t value[2][3];
+    tc_future *future[2][3];
 
     (void)state;
     world_open(&worlds[0], 3, NULL);
@@ -358,9 +361,9 @@ static void two_worlds_live_in_one_process(void **state)
 }
 
 struct leaver {
-    pthread_t    thread;
+    pthread_t thread;
     tc_dist_ctx *group;
-    tc_status_t  status;
+    tc_status_t status;
 };
 
 static void *leave(void *arg)
@@ -388,10 +391,10 @@ static void finalize_both(tc_dist_ctx *const *groups)
 
 static void form_two(tc_context *const *contexts, tc_dist_ctx **groups)
 {
-    tc_future      *futures[2];
+    tc_future *futures[2];
     tc_dist_options options;
-    char            url[64];
-    int             fd = world_listen(url, sizeof(url));
+    char url[64];
+    int fd = world_listen(url, sizeof(url));
 
     for (int r = 0; r < 2; r++) {
         tc_dist_options_default(&options);
@@ -407,14 +410,14 @@ static void form_two(tc_context *const *contexts, tc_dist_ctx **groups)
 
 static void a_hundred_groups_come_and_go_without_a_trace(void **state)
 {
-    tc_context  *contexts[2] = {begin(), begin()};
+    tc_context *contexts[2] = {begin(), begin()};
     tc_dist_ctx *groups[2];
-    uint64_t     live = 0;
-    size_t       descriptors = 0;
+    uint64_t live = 0;
+    size_t descriptors = 0;
 
     (void)state;
     for (int i = 0; i < 100; i++) {
-        float      sums[2] = {1, 2};
+        float sums[2] = {1, 2};
         tc_future *futures[2];
 
         form_two(contexts, groups);
@@ -439,11 +442,11 @@ static void a_hundred_groups_come_and_go_without_a_trace(void **state)
 static void finalize_waits_for_what_was_begun(void **state)
 {
     enum { BEGUN = 50, LONG = 1 << 20 };
-    tc_context  *contexts[2] = {begin(), begin()};
+    tc_context *contexts[2] = {begin(), begin()};
     tc_dist_ctx *groups[2];
-    tc_future   *futures[2][BEGUN], *promise = tc_promise_create(contexts[0]);
-    tc_options   options;
-    float       *data = calloc(2 * (size_t)LONG, sizeof(*data));
+    tc_future *futures[2][BEGUN], *promise = tc_promise_create(contexts[0]);
+    tc_options options;
+    float *data = calloc(2 * (size_t)LONG, sizeof(*data));
 
     (void)state;
     assert_non_null(data);
@@ -456,9 +459,9 @@ static void finalize_waits_for_what_was_begun(void **state)
             float *mine = data + (size_t)r * LONG + (size_t)i * (LONG / BEGUN);
             for (size_t k = 0; k < LONG / BEGUN; k++)
                 mine[k] = (float)(i + r);
-            futures[r][i] = tc_allreduce_async(groups[r], (uint64_t)i, mine, mine, LONG / BEGUN,
-                                               TC_DTYPE_F32, TC_REDUCE_SUM,
-                                               r == 0 && i == 0 ? &options : NULL);
+            futures[r][i] =
+                tc_allreduce_async(groups[r], (uint64_t)i, mine, mine, LONG / BEGUN, TC_DTYPE_F32,
+                                   TC_REDUCE_SUM, r == 0 && i == 0 ? &options : NULL);
         }
     struct leaver leavers[2] = {{.group = groups[0]}, {.group = groups[1]}};
     for (int r = 0; r < 2; r++)
@@ -485,10 +488,10 @@ static void finalize_waits_for_what_was_begun(void **state)
 static void a_large_send_right_before_finalize_arrives(void **state)
 {
     enum { LEN = 16 << 20 };
-    tc_context    *contexts[2] = {begin(), begin()};
-    tc_dist_ctx   *groups[2];
+    tc_context *contexts[2] = {begin(), begin()};
+    tc_dist_ctx *groups[2];
     unsigned char *send = malloc(LEN), *recv = calloc(1, LEN);
-    tc_future     *got;
+    tc_future *got;
 
     (void)state;
     assert_non_null(send);
@@ -511,10 +514,10 @@ static void a_large_send_right_before_finalize_arrives(void **state)
 
 static void a_closed_group_is_named_to_the_other(void **state)
 {
-    tc_context  *contexts[2] = {begin(), begin()};
+    tc_context *contexts[2] = {begin(), begin()};
     tc_dist_ctx *groups[2];
-    int          lost = -1;
-    tc_future   *waits[2];
+    int lost = -1;
+    tc_future *waits[2];
 
     (void)state;
     form_two(contexts, groups);

@@ -47,7 +47,7 @@ static tc_context *begin(void)
 
 static void without_a_launcher_the_process_is_alone(void **state)
 {
-    tc_context  *context = begin();
+    tc_context *context = begin();
     tc_dist_ctx *group = NULL;
 
     (void)state;
@@ -60,9 +60,9 @@ static void without_a_launcher_the_process_is_alone(void **state)
 
 static void a_second_call_gives_the_same_group_with_one_owner_more(void **state)
 {
-    tc_context  *context = begin();
+    tc_context *context = begin();
     tc_dist_ctx *first = NULL, *second = NULL, *third = NULL, *other = NULL;
-    float        value = 4;
+    float value = 4;
 
     (void)state;
     assert_int_equal(tc_dist_init(context, TC_DIST_SINGLE, 1, 0, NULL, &other), TC_OK);
@@ -117,7 +117,7 @@ static void a_bad_value_is_refused_and_its_variable_named(void **state)
         tc_dist_ctx *group = NULL;
 
         describe(bad[i].rank, bad[i].size, bad[i].url, bad[i].fd);
-        tc_status_t     status = tc_dist_init_env(context, &group);
+        tc_status_t status = tc_dist_init_env(context, &group);
         const tc_error *why = tc_last_error();
         if (status != TC_ERR_INVALID_ARG || strstr(why->message, bad[i].variable) == NULL ||
             strstr(why->message, bad[i].value) == NULL)
@@ -128,10 +128,10 @@ static void a_bad_value_is_refused_and_its_variable_named(void **state)
 }
 
 struct process {
-    pthread_t    thread;
-    tc_context  *context;
+    pthread_t thread;
+    tc_context *context;
     tc_dist_ctx *group;
-    tc_status_t  left;
+    tc_status_t left;
 };
 
 static void *leave(void *arg)
@@ -145,10 +145,10 @@ static void *leave(void *arg)
 /* The environment is the process's: rank 1 is formed with options, as its launcher would have. */
 static void ranks_of_a_launcher_meet_over_the_inherited_socket(void **state)
 {
-    struct process  processes[2] = {{.context = begin()}, {.context = begin()}};
+    struct process processes[2] = {{.context = begin()}, {.context = begin()}};
     tc_dist_options options;
-    char            url[64], fd[16];
-    tc_future      *one;
+    char url[64], fd[16];
+    tc_future *one;
 
     (void)state;
     snprintf(fd, sizeof(fd), "%d", world_listen(url, sizeof(url)));

@@ -17,7 +17,7 @@
 static const size_t count = ((size_t)2 << 30) + 4097;
 
 static struct world world;
-static uint8_t     *data[2];
+static uint8_t *data[2];
 
 /* Fresh pages in huge ones: a fault for each 4 KiB would cost a minute. */
 static uint8_t *map_memory(void)
@@ -32,7 +32,7 @@ static uint8_t *map_memory(void)
 
 static int open_large(void **state)
 {
-    uint64_t  free_bytes = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t free_bytes = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     tc_config config;
 
     (void)state;
@@ -85,7 +85,7 @@ static void fill(int rank, int seed)
 static void expect(int rank, int factor, int seed)
 {
     const uint8_t *at = data[rank];
-    size_t         bad = 0;
+    size_t bad = 0;
 
     for (size_t i = 0; i < count; i++)
         bad += at[i] != (uint8_t)(factor * pattern(i, 0) + seed);

@@ -26,7 +26,7 @@ static void open_manual(struct world *world, int size)
 static int count_threads(void)
 {
     DIR *folder = opendir("/proc/self/task");
-    int  count = 0;
+    int count = 0;
 
     assert_non_null(folder);
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
@@ -44,9 +44,9 @@ static tc_future *sum_on(struct world *world, int rank, uint64_t tag, int64_t *v
 static void no_thread_is_made(void **state)
 {
     struct world world;
-    int64_t      values[2] = {1, 2};
-    tc_future   *futures[2];
-    int          threads = count_threads();
+    int64_t values[2] = {1, 2};
+    tc_future *futures[2];
+    int threads = count_threads();
 
     (void)state;
     open_manual(&world, 2);
@@ -66,10 +66,10 @@ static void no_thread_is_made(void **state)
 enum { SHARERS = 4, ROUNDS = 100 };
 
 struct sharer {
-    pthread_t     thread;
+    pthread_t thread;
     struct world *world;
-    int           rank, index;
-    int           bad;
+    int rank, index;
+    int bad;
 };
 
 /* Waits for its own futures: whoever waits turns the loop for all. */
@@ -78,9 +78,8 @@ static void *share(void *arg)
     struct sharer *me = arg;
 
     for (int i = 0; i < ROUNDS; i++) {
-        int64_t    value = me->rank + i;
-        tc_future *future =
-            sum_on(me->world, me->rank, (uint64_t)(me->index * ROUNDS + i), &value);
+        int64_t value = me->rank + i;
+        tc_future *future = sum_on(me->world, me->rank, (uint64_t)(me->index * ROUNDS + i), &value);
         me->bad += tc_future_wait(future, 60000) != TC_OK;
         me->bad += value != 2 * i + 1;
         tc_future_release(future);
@@ -91,15 +90,14 @@ static void *share(void *arg)
 static void threads_share_a_loop_that_each_of_them_turns(void **state)
 {
     struct sharer sharers[2][SHARERS];
-    struct world  world;
+    struct world world;
 
     (void)state;
     open_manual(&world, 2);
     for (int r = 0; r < 2; r++)
         for (int i = 0; i < SHARERS; i++) {
             sharers[r][i] = (struct sharer){.world = &world, .rank = r, .index = i};
-            assert_int_equal(pthread_create(&sharers[r][i].thread, NULL, share, &sharers[r][i]),
-                             0);
+            assert_int_equal(pthread_create(&sharers[r][i].thread, NULL, share, &sharers[r][i]), 0);
         }
     for (int r = 0; r < 2; r++)
         for (int i = 0; i < SHARERS; i++) {
@@ -115,7 +113,7 @@ static void threads_share_a_loop_that_each_of_them_turns(void **state)
 static void turn_by_poll(tc_context *const *contexts, int count)
 {
     struct pollfd fds[2];
-    int           timeout_ms = 60000;
+    int timeout_ms = 60000;
 
     for (int i = 0; i < count; i++) {
         int due_ms = tc_timeout_ms(contexts[i]);
@@ -132,14 +130,14 @@ static void turn_by_poll(tc_context *const *contexts, int count)
 static void poll_alone_drives_a_group_of_two(void **state)
 {
     enum { COUNT = 300000 };
-    static float    data[2][COUNT];
-    tc_context     *contexts[2];
-    tc_dist_ctx    *groups[2] = {NULL, NULL};
-    tc_future      *futures[2];
+    static float data[2][COUNT];
+    tc_context *contexts[2];
+    tc_dist_ctx *groups[2] = {NULL, NULL};
+    tc_future *futures[2];
     tc_dist_options options;
-    tc_config       config;
-    char            url[64];
-    int             fd = world_listen(url, sizeof(url));
+    tc_config config;
+    char url[64];
+    int fd = world_listen(url, sizeof(url));
 
     (void)state;
     tc_config_default(&config);
@@ -193,9 +191,9 @@ static void poll_alone_drives_a_group_of_two(void **state)
 
 struct chain {
     tc_dist_ctx *group;
-    tc_future   *end; /* a promise */
-    int64_t      value;
-    int          rank, left;
+    tc_future *end; /* a promise */
+    int64_t value;
+    int rank, left;
 };
 
 static void next_link(tc_future *future, void *arg)
@@ -222,7 +220,7 @@ static void run_chain(int mode)
 {
     struct chain chains[2];
     struct world world;
-    tc_config    config;
+    tc_config config;
 
     tc_config_default(&config);
     config.loop_mode = mode;

@@ -82,8 +82,8 @@ static void *settle(void *promise)
 static void gate(int gated, size_t promises)
 {
     tc_future *gates[RANKS][4], *futures[RANKS], *note;
-    int32_t    values[RANKS], word = 1;
-    pthread_t  thread;
+    int32_t values[RANKS], word = 1;
+    pthread_t thread;
 
     for (int r = 0; r < RANKS; r++) {
         tc_options options = defaults();
@@ -127,7 +127,7 @@ static void promises_settled_elsewhere_gate_an_allreduce(void **state)
 static void what_is_settled_already_holds_nothing_up(void **state)
 {
     tc_future *futures[RANKS], *done[RANKS];
-    int32_t    values[RANKS] = {1, 2, 3};
+    int32_t values[RANKS] = {1, 2, 3};
 
     (void)state;
     for (int r = 0; r < RANKS; r++) {
@@ -150,7 +150,7 @@ static void operations_may_stand_in_a_row(void **state)
 {
     enum { ROW = 50 };
     tc_future *futures[RANKS][ROW];
-    int32_t    values[RANKS] = {1, 1, 1};
+    int32_t values[RANKS] = {1, 1, 1};
 
     (void)state;
     for (int r = 0; r < RANKS; r++)
@@ -170,7 +170,7 @@ static void operations_may_stand_in_a_row(void **state)
 static void what_fails_before_fails_what_comes_after_on_every_rank(void **state)
 {
     tc_future *futures[RANKS], *promise = tc_promise_create(world.context[1]);
-    int32_t    values[RANKS] = {0};
+    int32_t values[RANKS] = {0};
     tc_options options = defaults();
 
     (void)state;
@@ -203,8 +203,8 @@ static void a_small_one_of_high_priority_overtakes_a_bulk_one(void **state)
     enum { BULK = 64 << 20, SMALL = 1024 };
     tc_buffer *buffers[RANKS];
     tc_future *bulk[2], *small[2];
-    float      little[2][SMALL];
-    int        place_bulk[2] = {-1, -1}, place_small[2] = {-1, -1};
+    float little[2][SMALL];
+    int place_bulk[2] = {-1, -1}, place_small[2] = {-1, -1};
     struct world two;
 
     (void)state;
@@ -236,7 +236,7 @@ static void a_small_one_of_high_priority_overtakes_a_bulk_one(void **state)
     }
     for (int r = 0; r < 2; r++)
         assert_int_equal(tc_buffer_free(two.context[r], buffers[r]), TC_OK);
-    world_close(&two); /* and every continuation has run */
+    world_close(&two);                                      /* and every continuation has run */
     assert_true(place_small[0] >= 0 && place_small[0] < 2); /* both before either bulk one */
     assert_true(place_small[1] >= 0 && place_small[1] < 2);
 }
@@ -244,20 +244,20 @@ static void a_small_one_of_high_priority_overtakes_a_bulk_one(void **state)
 /* ---- Refused -------------------------------------------------------------------------------- */
 
 struct refusal {
-    tc_options  options;
+    tc_options options;
     tc_status_t status;
     const char *message;
-    tc_dtype_t  dtype;
+    tc_dtype_t dtype;
     tc_reduce_op_t op;
 };
 
 static void combinations_without_meaning_are_refused_in_words(void **state)
 {
-    tc_future     *nothing = NULL;
-    tc_options     plain = defaults();
+    tc_future *nothing = NULL;
+    tc_options plain = defaults();
     struct refusal cases[12] = {{.options = plain}};
-    size_t         n = 0;
-    int32_t        value[1] = {1};
+    size_t n = 0;
+    int32_t value[1] = {1};
 
 #define REFUSE(field, what, ...)                                                                   \
     cases[n] = (struct refusal){plain, __VA_ARGS__, TC_DTYPE_F32, TC_REDUCE_SUM};                  \
@@ -307,15 +307,15 @@ static void expect_refused(tc_future *future, tc_status_t status, const char *me
 static void arguments_without_meaning_are_refused_in_words(void **state)
 {
     tc_dist_ctx *group = world.group[0];
-    float        data[4 * RANKS] = {0};
+    float data[4 * RANKS] = {0};
 
     (void)state;
     expect_refused(tc_broadcast_async(group, 1, data, 4, TC_DTYPE_F32, RANKS, NULL),
                    TC_ERR_INVALID_ARG, "broadcast: root 3 is not in 0 … 2");
     expect_refused(tc_broadcast_async(group, 1, data, 4, TC_DTYPE_F32, -5, NULL),
                    TC_ERR_INVALID_ARG, "broadcast: root -5 is not in 0 … 2");
-    expect_refused(tc_broadcast_async(group, 1, NULL, 4, TC_DTYPE_F32, 0, NULL),
-                   TC_ERR_INVALID_ARG, "broadcast: a buffer is NULL, the count is 4");
+    expect_refused(tc_broadcast_async(group, 1, NULL, 4, TC_DTYPE_F32, 0, NULL), TC_ERR_INVALID_ARG,
+                   "broadcast: a buffer is NULL, the count is 4");
     expect_refused(tc_allgather_async(group, 1, NULL, data, 4, TC_DTYPE_F32, NULL),
                    TC_ERR_INVALID_ARG, "allgather: a buffer is NULL, the count is 4");
     expect_refused(tc_allgather_async(group, 1, data, data, SIZE_MAX / 2, TC_DTYPE_F32, NULL),
@@ -325,10 +325,9 @@ static void arguments_without_meaning_are_refused_in_words(void **state)
                    TC_ERR_UNSUPPORTED_DTYPE, "allreduce: element type 6 is not carried");
     expect_refused(tc_allreduce_async(group, 1, data, data, 4, TC_DTYPE_F32, TC_REDUCE_BXOR, NULL),
                    TC_ERR_UNSUPPORTED, "allreduce: operator bxor (7) is not defined for f32");
-    expect_refused(tc_reduce_scatter_async(group, 1, data, data, 4, TC_DTYPE_F32,
-                                           (tc_reduce_op_t)55, NULL),
-                   TC_ERR_INVALID_ARG,
-                   "reduce_scatter: operator unknown (55) is not defined for f32");
+    expect_refused(
+        tc_reduce_scatter_async(group, 1, data, data, 4, TC_DTYPE_F32, (tc_reduce_op_t)55, NULL),
+        TC_ERR_INVALID_ARG, "reduce_scatter: operator unknown (55) is not defined for f32");
     assert_int_equal(tc_future_test(tc_barrier_async(NULL, 1, NULL)), TC_ERR_INVALID_ARG);
     assert_int_equal(tc_tag_release(NULL, 1), TC_ERR_INVALID_ARG);
     assert_int_equal(tc_dist_health(group, NULL), TC_OK);

@@ -66,7 +66,7 @@ static void every_pair_both_ways_under_one_tag_at_once(void **state)
     enum { COUNT = 1000 };
     static int64_t sent[RANKS][RANKS][COUNT], got[RANKS][RANKS][COUNT];
     const uint64_t tags[] = {0, 7, UINT64_MAX, TC_TAG_ORDERED};
-    tc_future     *futures[2 * RANKS * RANKS];
+    tc_future *futures[2 * RANKS * RANKS];
 
     (void)state;
     for (size_t t = 0; t < sizeof(tags) / sizeof(tags[0]); t++) {
@@ -88,7 +88,7 @@ static void every_pair_both_ways_under_one_tag_at_once(void **state)
 
 static void a_collective_and_a_pair_may_use_one_tag_at_once(void **state)
 {
-    int64_t    value = 5, got = 0, sums[RANKS] = {1, 2, 3};
+    int64_t value = 5, got = 0, sums[RANKS] = {1, 2, 3};
     tc_future *futures[RANKS + 2];
 
     (void)state;
@@ -106,7 +106,7 @@ static void a_collective_and_a_pair_may_use_one_tag_at_once(void **state)
 static void ordered_calls_match_in_their_order(void **state)
 {
     enum { CALLS = 200 };
-    int64_t    sent[CALLS], got[CALLS] = {0};
+    int64_t sent[CALLS], got[CALLS] = {0};
     tc_future *sends[CALLS], *recvs[CALLS];
 
     (void)state;
@@ -129,9 +129,9 @@ enum { LONG = 1 << 20 }; /* 8 MiB of i64: far beyond what is sent without a rece
 
 static void late(size_t count, int is_recv_late, int to)
 {
-    int64_t   *sent = malloc((count + 1) * sizeof(*sent));
-    int64_t   *got = calloc(count + 1, sizeof(*got));
-    int64_t    note = 1;
+    int64_t *sent = malloc((count + 1) * sizeof(*sent));
+    int64_t *got = calloc(count + 1, sizeof(*got));
+    int64_t note = 1;
     tc_future *first, *second;
 
     assert_non_null(sent);
@@ -181,9 +181,9 @@ static void nothing_is_sent_and_received_from_nowhere(void **state)
 static void many_tags_in_flight_in_different_orders(void **state)
 {
     enum { TAGS = 300 };
-    int64_t   *sent[TAGS], *got[TAGS];
+    int64_t *sent[TAGS], *got[TAGS];
     tc_future *sends[TAGS], *recvs[TAGS];
-    size_t     counts[TAGS];
+    size_t counts[TAGS];
 
     (void)state;
     for (int t = 0; t < TAGS; t++) {
@@ -226,7 +226,7 @@ static void a_ring_of_three_passes_everything_on(void **state)
 {
     enum { COUNT = 100000 };
     static int64_t block[RANKS][2][COUNT];
-    tc_future     *futures[2 * RANKS];
+    tc_future *futures[2 * RANKS];
 
     (void)state;
     for (int r = 0; r < RANKS; r++)
