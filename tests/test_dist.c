@@ -1,5 +1,6 @@
 /* test_dist.c - groups are formed, asked and left as dist.h says. */
 /* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 120, serial */
 #include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -539,6 +540,30 @@ static void a_closed_group_is_named_to_the_other(void **state)
     tc_shutdown(contexts[1]);
 }
 
+static void close_here(tc_future *future, void *arg)
+{
+    (void)future;
+    assert_int_equal(tc_dist_close(arg), TC_OK);
+}
+
+static void a_continuation_may_close_its_group(void **state)
+{
+    tc_context  *context = begin();
+    tc_dist_ctx *group = NULL;
+    int          never = 0;
+
+    (void)state;
+    assert_int_equal(tc_dist_init(context, TC_DIST_SINGLE, 1, 0, NULL, &group), TC_OK);
+    tc_future *waits = tc_recv_async(group, 1, &never, 1, TC_DTYPE_I32, 0, NULL);
+    tc_future *done = tc_barrier_async(group, 2, NULL);
+    assert_int_equal(tc_future_then(done, close_here, group), TC_OK);
+    tc_future_release(done);
+
+    assert_int_equal(tc_future_wait(waits, 60000), TC_ERR_CLOSED);
+    tc_future_release(waits);
+    assert_int_equal(tc_shutdown(context), TC_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -553,6 +578,7 @@ int main(void)
         cmocka_unit_test(finalize_waits_for_what_was_begun),
         cmocka_unit_test(a_large_send_right_before_finalize_arrives),
         cmocka_unit_test(a_closed_group_is_named_to_the_other),
+        cmocka_unit_test(a_continuation_may_close_its_group),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
