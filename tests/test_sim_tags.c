@@ -286,6 +286,7 @@ struct storm {
     uint32_t          size;
     struct coll_run   runs[STORM_OPS];
     bool              is_cancelled[STORM_OPS];
+    int               victim; /* a rank that is killed; -1: none */
     struct shot       shots[STORM_OPS][STORM_RANKS_MAX];
 };
 
@@ -322,10 +323,26 @@ static struct coll_case any_case(uint64_t *random, uint32_t size, int op)
     return what;
 }
 
-/* Every future settles; who was not cancelled has its values. */
-static void storm_of(uint64_t seed)
+static void plan_op(struct storm *storm, int op, uint64_t *random)
 {
-    uint64_t random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1, live = tci_alloc_live();
+    struct coll_case what = any_case(random, storm->size, op);
+
+    coll_prepare(&storm->runs[op], &what, (int)storm->size);
+    storm->is_cancelled[op] = sim_random(random) % 6 == 0;
+    for (uint32_t r = 0; r < storm->size; r++) {
+        uint64_t at = sim_random(random) % (2 * TCI_NS_PER_MS);
+
+        storm->shots[op][r] = (struct shot){storm, op, r};
+        sim_world_at(storm->world, r, at, fire, &storm->shots[op][r]);
+        if (storm->is_cancelled[op] && sim_random(random) % storm->size == 0)
+            sim_world_at(storm->world, r, at + sim_random(random) % (TCI_NS_PER_MS / 10), cancel,
+                         &storm->shots[op][r]);
+    }
+}
+
+static struct storm *storm_new(uint64_t seed, bool kills)
+{
+    uint64_t random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
     struct storm *storm = calloc(1, sizeof(*storm));
     struct sim_world_config config;
 
@@ -337,51 +354,88 @@ static void storm_of(uint64_t seed)
     config.net.eager_max = 64u << sim_random(&random) % 8;
     config.segment_bytes = (size_t)512 << sim_random(&random) % 8;
     storm->world = sim_world_new(storm->size, &config);
+    for (int op = 0; op < STORM_OPS; op++)
+        plan_op(storm, op, &random);
+    storm->victim = kills ? (int)(sim_random(&random) % storm->size) : -1;
+    if (kills)
+        sim_world_kill_at(storm->world, (uint32_t)storm->victim,
+                          sim_random(&random) % (4 * TCI_NS_PER_MS));
+    return storm;
+}
+
+/* Whether an end is one that the storm explains, and names who is to blame. */
+static bool is_explained(const struct storm *storm, int op, tc_future *future)
+{
+    const tc_error *error = tc_future_error(future);
+
+    switch (tc_future_test(future)) {
+    case TC_OK:
+        return true;
+    case TC_ERR_CANCELLED:
+        return storm->is_cancelled[op] && error->rank >= 0 && error->rank < (int)storm->size;
+    case TC_ERR_PEER_LOST:
+        return storm->victim >= 0 && error->rank == storm->victim;
+    default:
+        return false;
+    }
+}
+
+/* Every future settles; where nothing went wrong the values are right. */
+static void storm_of(uint64_t seed, bool kills)
+{
+    uint64_t live = tci_alloc_live();
+    struct storm *storm = storm_new(seed, kills);
+    bool is_done[STORM_OPS];
+
+    sim_world_idle(storm->world);
     for (int op = 0; op < STORM_OPS; op++) {
-        struct coll_case what = any_case(&random, storm->size, op);
-
-        coll_prepare(&storm->runs[op], &what, (int)storm->size);
-        storm->is_cancelled[op] = sim_random(&random) % 6 == 0;
+        is_done[op] = true;
         for (uint32_t r = 0; r < storm->size; r++) {
-            uint64_t at = sim_random(&random) % (2 * TCI_NS_PER_MS);
+            tc_future *future = storm->runs[op].future[r];
 
-            storm->shots[op][r] = (struct shot){storm, op, r};
-            sim_world_at(storm->world, r, at, fire, &storm->shots[op][r]);
-            if (storm->is_cancelled[op] && sim_random(&random) % storm->size == 0)
-                sim_world_at(storm->world, r, at + sim_random(&random) % (TCI_NS_PER_MS / 10),
-                             cancel, &storm->shots[op][r]);
+            is_done[op] = is_done[op] && tc_future_test(future) == TC_OK;
+            if ((int)r != storm->victim && !is_explained(storm, op, future))
+                fail_msg("TCDIST_SIM_SEED=%llu%s, operation %d, rank %u: %s",
+                         (unsigned long long)seed, kills ? " with a kill" : "", op, r,
+                         tc_future_error(future) == NULL ? "it hangs"
+                                                         : tc_future_error(future)->message);
         }
     }
-    sim_world_idle(storm->world);
-    for (int op = 0; op < STORM_OPS; op++)
-        for (uint32_t r = 0; r < storm->size; r++) {
-            tc_status_t status = tc_future_test(storm->runs[op].future[r]);
-
-            if (status != TC_OK && !(status == TC_ERR_CANCELLED && storm->is_cancelled[op]))
-                fail_msg("seed %llu, operation %d, rank %u: %s", (unsigned long long)seed, op, r,
-                         tc_status_string(status));
-        }
     assert_true(storm->world->clock.now_ns < 1000 * TCI_NS_PER_MS);
-    if (sim_net_early(storm->world->net) != 0)
-        fail_msg("seed %llu: messages are left over", (unsigned long long)seed);
+    if (!kills && sim_net_early(storm->world->net) != 0)
+        fail_msg("TCDIST_SIM_SEED=%llu: messages are left over", (unsigned long long)seed);
     sim_world_free(storm->world);
-    for (int op = 0; op < STORM_OPS; op++)
-        storm->is_cancelled[op] ? coll_drop(&storm->runs[op]) : coll_check(&storm->runs[op]);
+    for (int op = 0; op < STORM_OPS; op++) {
+        if (!is_done[op])
+            coll_drop(&storm->runs[op]);
+        else
+            coll_check(&storm->runs[op]);
+    }
     free(storm);
     assert_int_equal(tci_alloc_live(), live);
 }
 
+static void storms(bool kills)
+{
+    static const uint64_t seeds[] = {10, 40, 1000}; /* quick, normal, full */
+    const char *one = getenv("TCDIST_SIM_SEED");
+    uint64_t first = one != NULL ? strtoull(one, NULL, 10) : 1;
+    uint64_t last = one != NULL ? first : seeds[test_effort()];
+
+    for (uint64_t seed = first; seed <= last; seed++)
+        storm_of(seed, kills);
+}
+
 static void storms_settle_every_future(void **state)
 {
-    const char *one = getenv("TCDIST_SIM_SEED");
-
     (void)state;
-    if (one != NULL) {
-        storm_of(strtoull(one, NULL, 10));
-        return;
-    }
-    for (uint64_t seed = 1; seed <= 40; seed++)
-        storm_of(seed);
+    storms(false);
+}
+
+static void storms_with_a_killed_rank_settle_every_future(void **state)
+{
+    (void)state;
+    storms(true);
 }
 
 int main(void)
@@ -394,6 +448,7 @@ int main(void)
         cmocka_unit_test(an_urgent_collective_overtakes_a_bulk_one),
         cmocka_unit_test(a_cancel_ends_it_for_all_and_names_who_did),
         cmocka_unit_test(storms_settle_every_future),
+        cmocka_unit_test(storms_with_a_killed_rank_settle_every_future),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
