@@ -82,7 +82,7 @@ static void *settle(void *promise)
 static void gate(int gated, size_t promises)
 {
     tc_future *gates[RANKS][4], *futures[RANKS], *note;
-    int32_t values[RANKS], word = 1;
+    int32_t values[RANKS], word = 1, heard = 0;
     pthread_t thread;
 
     for (int r = 0; r < RANKS; r++) {
@@ -97,7 +97,7 @@ static void gate(int gated, size_t promises)
         futures[r] = sum_on(r, 4, &values[r], r < gated ? &options : NULL);
         memset(&options, 0xff, sizeof(options)); /* it was copied */
     }
-    note = tc_recv_async(world.group[1], 9, &word, 1, TC_DTYPE_I32, 0, NULL);
+    note = tc_recv_async(world.group[1], 9, &heard, 1, TC_DTYPE_I32, 0, NULL);
     finish(tc_send_async(world.group[0], 9, &word, 1, TC_DTYPE_I32, 1, NULL));
     finish(note); /* the loops have turned */
     for (int r = 0; r < gated; r++) {

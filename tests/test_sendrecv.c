@@ -131,7 +131,7 @@ static void late(size_t count, int is_recv_late, int to)
 {
     int64_t *sent = malloc((count + 1) * sizeof(*sent));
     int64_t *got = calloc(count + 1, sizeof(*got));
-    int64_t note = 1;
+    int64_t note = 1, noted = 0;
     tc_future *first, *second;
 
     assert_non_null(sent);
@@ -141,7 +141,7 @@ static void late(size_t count, int is_recv_late, int to)
     first = is_recv_late ? send_to(0, to, 1, sent, count) : recv_from(to, 0, 1, got, count);
 
     /* A message of another tag is through: the first call has long begun. */
-    second = recv_from(to, 0, 2, &note, 1);
+    second = recv_from(to, 0, 2, &noted, 1);
     finish(send_to(0, to, 2, &note, 1));
     finish(second);
     if (!is_recv_late)
