@@ -1,4 +1,4 @@
-/* test_sim.c - every plan of the table, run by the engine on simulated ranks, against plain loops. */
+/* test_sim.c - every plan of the table, on simulated ranks, against plain loops. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: timeout 300 */
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* test_sim_tags.c - tags in any order, again and again, cancelled, behind futures: random storms. */
+/* test_sim_tags.c - tags in any order, again, cancelled, behind futures; random storms. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: timeout 300 */
 #include <setjmp.h>
