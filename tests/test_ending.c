@@ -300,6 +300,23 @@ static void a_shutdown_ends_a_rendezvous(void **state)
     assert_int_equal(tci_alloc_live(), live_before);
 }
 
+static void a_group_of_one_sends_to_itself_and_ends_what_is_left(void **state)
+{
+    (void)state;
+    open_world(1);
+    data[0][0] = 7.0f;
+    tc_future *send = tc_send_async(world.group[0], 1, data[0], LARGE, TC_DTYPE_F32, 0, NULL);
+    tc_future *recv = tc_recv_async(world.group[0], 1, data[1], LARGE, TC_DTYPE_F32, 0, NULL);
+    settles(send, TC_OK, 0, NULL);
+    settles(recv, TC_OK, 0, NULL);
+    assert_true(data[1][0] == 7.0f);
+    recv = tc_recv_async(world.group[0], 1, data[1], LARGE, TC_DTYPE_F32, 0, NULL);
+    assert_int_equal(tc_dist_close(world.group[0]), TC_OK);
+    world.group[0] = NULL;
+    settles(recv, TC_ERR_CLOSED, 0, NULL);
+    close_world();
+}
+
 /* ---- loops that do not turn ---------------------------------------------------------------- */
 
 static void a_rank_whose_loop_does_not_turn_does_not_answer(void **state)
@@ -342,6 +359,7 @@ int main(void)
         cmocka_unit_test(closing_a_group_fails_what_is_pending_here_and_there),
         cmocka_unit_test(futures_outlive_a_shutdown_under_way),
         cmocka_unit_test(a_shutdown_ends_a_rendezvous),
+        cmocka_unit_test(a_group_of_one_sends_to_itself_and_ends_what_is_left),
         cmocka_unit_test(a_rank_whose_loop_does_not_turn_does_not_answer),
     };
 

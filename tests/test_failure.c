@@ -311,6 +311,48 @@ static void a_receive_of_another_length_fails_and_the_next_one_works(void **stat
         }
 }
 
+static void a_rank_sends_to_itself(void **state)
+{
+    static const size_t counts[] = {0, 1, 1000, LARGE};
+
+    (void)state;
+    for (size_t c = 0; c < TCI_LEN(counts); c++)
+        for (int order = 0; order < 2; order++) {
+            uint64_t   tag = c % 2 == 0 ? 9 : TC_TAG_ORDERED;
+            tc_future *futures[2];
+            for (size_t i = 0; i < counts[c]; i++)
+                data[0][i] = (float)i;
+            memset(data[1], 0, sizeof(data[1]));
+            for (int k = 0; k < 2; k++)
+                futures[k] = k == order ? tc_send_async(world.group[3], tag, data[0], counts[c],
+                                                        TC_DTYPE_F32, 3, NULL)
+                                        : tc_recv_async(world.group[3], tag, data[1], counts[c],
+                                                        TC_DTYPE_F32, 3, NULL);
+            succeeds(futures[0]);
+            succeeds(futures[1]);
+            assert_memory_equal(data[0], data[1], counts[c] * sizeof(float));
+        }
+}
+
+static void a_send_to_oneself_fails_with_its_receive(void **state)
+{
+    tc_options options = with_timeout(100);
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        tc_future *recv = NULL, *send = tc_send_async(world.group[0], 9, data[0], 10, TC_DTYPE_F32,
+                                                      0, i == 2 ? &options : NULL);
+        if (i == 0)
+            recv = tc_recv_async(world.group[0], 9, data[1], 9, TC_DTYPE_F32, 0, NULL);
+        if (i == 1 || i == 3)
+            tc_future_cancel(send);
+        fails(send, i == 0 ? TC_ERR_MISMATCH : i == 2 ? TC_ERR_TIMEOUT : TC_ERR_CANCELLED, 0, NULL);
+        if (i > 0)
+            recv = tc_recv_async(world.group[0], 9, data[1], 10, TC_DTYPE_F32, 0, NULL);
+        fails(recv, i == 0 ? TC_ERR_MISMATCH : i == 2 ? TC_ERR_TIMEOUT : TC_ERR_CANCELLED, 0, NULL);
+    }
+}
+
 /* ---- cancelling ---------------------------------------------------------------------------- */
 
 static void cancelling_ends_it_on_every_rank(void **state)
@@ -354,6 +396,8 @@ int main(void)
         cmocka_unit_test(the_next_use_never_takes_data_of_a_failed_one),
         cmocka_unit_test(calls_that_differ_are_shown_side_by_side),
         cmocka_unit_test(a_receive_of_another_length_fails_and_the_next_one_works),
+        cmocka_unit_test(a_rank_sends_to_itself),
+        cmocka_unit_test(a_send_to_oneself_fails_with_its_receive),
         cmocka_unit_test(cancelling_ends_it_on_every_rank),
     };
 

@@ -28,7 +28,7 @@ enum { RANKS_MAX = 4, TAGS = 60, LARGE = 300000, BOUND_MS = 5000 };
 enum { EXIT_SAYS = 3 };
 
 /* How a rank ends. */
-enum end { KILLED, EXITS, CLOSES, STOPPED };
+enum end { KILLED, EXITS, CLOSES, STOPS };
 
 struct plan {
     int      size, victim;
@@ -138,13 +138,45 @@ static void survive(struct rank *rank, double begin)
     dprintf(rank->out, "%.1f\n", took);
 }
 
+/* The victim stops, is named, comes back, and all goes on. */
+static void miss_a_stopped_one(struct rank *rank)
+{
+    int        victim = rank->plan.victim;
+    tc_options options;
+    tc_future *future;
+
+    tc_options_default(&options);
+    options.timeout_ms = 600;
+    if (rank->rank == victim)
+        raise(SIGSTOP);
+    future = tc_barrier_async(rank->group, 7, &options);
+    CHECK(rank, tc_future_wait(future, BOUND_MS) == TC_ERR_TIMEOUT);
+    CHECK(rank, tc_future_error(future)->rank == victim);
+    if (rank->rank != victim) {
+        CHECK(rank, strstr(tc_future_error(future)->message, "does not answer") != NULL);
+        dprintf(rank->out, "0\n");
+    }
+    tc_future_release(future);
+    for (uint64_t tag = 7; tag < 9; tag++) {
+        future = tc_barrier_async(rank->group, tag, NULL);
+        CHECK(rank, tc_future_wait(future, 4 * BOUND_MS) == TC_OK);
+        tc_future_release(future);
+    }
+    CHECK(rank, tc_dist_finalize(rank->group) == TC_OK);
+    CHECK(rank, tc_shutdown(rank->context) == TC_OK);
+    free(rank->data);
+    exit(0);
+}
+
 static void run_rank(struct rank *rank, const char *url, int listen_fd)
 {
     tc_dist_options options;
-    uint64_t        live = tci_alloc_live();
-    int             fds = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
     char            byte;
 
+    CHECK(rank, tc_init(&rank->context) == TC_OK); /* a sanitizer may begin a thread of its own */
+    CHECK(rank, tc_shutdown(rank->context) == TC_OK);
+    uint64_t live = tci_alloc_live();
+    int      fds = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
     rank->data = calloc((size_t)TAGS * LARGE, sizeof(float));
     CHECK(rank, rank->data != NULL && tc_init(&rank->context) == TC_OK);
     tc_dist_options_default(&options);
@@ -161,6 +193,8 @@ static void run_rank(struct rank *rank, const char *url, int listen_fd)
     while (read(rank->go, &byte, 1) > 0)
         ;
     double begin = now_ms();
+    if (rank->plan.end == STOPS)
+        miss_a_stopped_one(rank);
     if (rank->rank == rank->plan.victim) {
         if (rank->plan.end == KILLED)
             raise(SIGKILL);
@@ -246,6 +280,10 @@ static double hear_the_end(struct crowd *crowd, const struct plan *plan)
                 fail_msg("victim %d: %s", plan->victim, line);
             longest = took > longest ? took : longest;
         }
+    }
+    if (plan->end == STOPS)
+        kill(crowd->pids[plan->victim], SIGCONT);
+    for (int r = 0; r < plan->size; r++) {
         while (fgets(line, sizeof(line), crowd->reports[r]) != NULL)
             fail_msg("victim %d: %s", plan->victim, line);
         fclose(crowd->reports[r]);
@@ -299,6 +337,18 @@ static void a_rank_that_closes_its_group_is_lost(void **state)
     lose_each(2, CLOSES, true);
 }
 
+static void a_stopped_rank_does_not_answer_and_may_come_back(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < 3; victim++) {
+        struct plan  plan = {.size = 3, .victim = victim, .end = STOPS, .is_idle = true};
+        struct crowd crowd = {0};
+        start_crowd(&crowd, &plan);
+        hear_ready(&crowd, plan.size);
+        hear_the_end(&crowd, &plan);
+    }
+}
+
 /* ---- the rendezvous ------------------------------------------------------------------------ */
 
 /* Rank `missing` of three is killed while it waits for the last one, which never comes. */
@@ -349,6 +399,7 @@ int main(void)
         cmocka_unit_test(a_rank_killed_while_all_are_idle_is_known_by_health),
         cmocka_unit_test(a_rank_that_exits_without_finalizing_is_lost),
         cmocka_unit_test(a_rank_that_closes_its_group_is_lost),
+        cmocka_unit_test(a_stopped_rank_does_not_answer_and_may_come_back),
         cmocka_unit_test(a_rank_killed_during_the_rendezvous_ends_it_within_the_timeout),
     };
 

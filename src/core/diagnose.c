@@ -51,7 +51,7 @@ static void ask(struct tci_op *op)
         comm->transport->ops->notify(comm->transport, (uint32_t)op->args.peer, &notice);
 }
 
-/* A rank that the operation still has a transfer open with; -1: none. */
+/* A rank that the operation still has a transfer open with, or the peer; -1: none. */
 static int waited_for(const struct tci_op *op)
 {
     struct tci_step step;
@@ -68,7 +68,7 @@ static int waited_for(const struct tci_op *op)
                 return (int)step.peer;
         }
     }
-    return -1;
+    return op->args.peer;
 }
 
 static int first_with(const struct tci_op *op, enum knowledge what)

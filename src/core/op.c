@@ -19,6 +19,7 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/comm.h"
+#include "core/self.h"
 
 size_t tci_op_bytes(void)
 {
@@ -122,11 +123,11 @@ static void tell_others(struct tci_op *op)
     };
 
     snprintf(notice.text, sizeof(notice.text), "%.255s", op->error.text);
-    if (op->comm->transport == NULL)
-        return;
-    if (op->args.peer == TCI_ALL_PEERS)
+    if (tci_self_is_meant(op))
+        tci_self_end(op);
+    else if (op->args.peer == TCI_ALL_PEERS)
         tci_comm_tell(op->comm, &notice);
-    else if (op->args.peer != op->comm->rank)
+    else
         op->comm->transport->ops->notify(op->comm->transport, (uint32_t)op->args.peer, &notice);
 }
 
@@ -212,7 +213,9 @@ static void run(struct tci_op *op)
 {
     TC_ASSERT(op->state == TCI_OP_NEW || op->state == TCI_OP_WAITING);
     op->state = TCI_OP_RUNNING;
-    if (!meets_the_past(op))
+    if (tci_self_is_meant(op))
+        tci_self_run(op);
+    else if (!meets_the_past(op))
         tci_engine_start(op);
 }
 
