@@ -221,7 +221,9 @@ static void exchange(uint32_t n, size_t count, uint64_t seed, tc_future **future
     }
     assert_true(sim_world_run(world, futures, started, TCI_NEVER));
     for (size_t i = 0; i < started; i++) {
-        assert_int_equal(tc_future_test(futures[i]), TC_OK);
+        if (tc_future_test(futures[i]) != TC_OK)
+            fail_msg("%u ranks, %zu floats, seed %llu: %s", n, count, (unsigned long long)seed,
+                     tc_future_error(futures[i])->message);
         tc_future_release(futures[i]);
     }
     assert_memory_equal(data, data + pairs * count, pairs * count * sizeof(*data));
