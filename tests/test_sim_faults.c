@@ -304,11 +304,54 @@ static tc_future *start_call(struct scene *scene, uint32_t rank, const struct ca
     return tc_barrier_async(group, 6, &options);
 }
 
-/* A rank of a broadcast may be done before it could hear of a call that differs; two ranks that
- * both take themselves for the root of a small one are, both. */
+/* The second use of the tag follows the first one, which all ranks agree on, without a pause. */
+struct follower {
+    struct scene      *scene;
+    uint32_t           rank;
+    const struct call *call;
+};
+
+static void follow(tc_future *future, void *arg)
+{
+    struct follower *follower = arg;
+
+    assert_int_equal(tc_future_test(future), TC_OK);
+    follower->scene->futures[follower->rank] =
+        start_call(follower->scene, follower->rank, follower->call);
+}
+
+/* A rank of a broadcast may be done before it could hear of a call that differs: a root waits for
+ * nobody.  When messages are small enough to need no credit, that may be true of all ranks. */
 static bool is_one_way(const struct call *call)
 {
     return strcmp(call->coll, "broadcast") == 0;
+}
+
+/* All have failed, and show both calls; see is_one_way. */
+static void check_differ(struct scene *scene, const struct call *most, uint32_t odd)
+{
+    uint32_t done = 0;
+    char says[32];
+
+    snprintf(says, sizeof(says), "rank %u calls ", odd);
+    for (uint32_t r = 0; r < scene->size; r++) {
+        const tc_error *error = tc_future_error(scene->futures[r]);
+        const char *one;
+
+        if (error == NULL && is_one_way(most)) {
+            done++;
+            continue;
+        }
+        if (error == NULL || error->status != TC_ERR_MISMATCH)
+            fail_msg("%s of %u, odd %u: rank %u: %s", most->coll, scene->size, odd, r,
+                     error == NULL ? "ok" : error->message);
+        one = strstr(error->message, " calls ");
+        if (strstr(error->message, says) == NULL || strstr(one + 1, " calls ") == NULL)
+            fail_msg("%s of %u, odd %u: rank %u: %s", most->coll, scene->size, odd, r,
+                     error->message);
+    }
+    if (done == scene->size && most->count * sizeof(float) > EAGER_MAX)
+        fail_msg("%s of %u, odd %u: nobody noticed", most->coll, scene->size, odd);
 }
 
 /* Rank `odd` calls something else; it comes first, last or in between. */
@@ -316,8 +359,6 @@ static void differ(const struct call *most, const struct call *other, uint32_t s
                    uint32_t first)
 {
     struct scene scene;
-    uint32_t done = 0;
-    char says[32];
 
     /* The more jitter, the more a message of the one overtakes those of the others. */
     scene_open_with(&scene, size, 2000, 10.0 * first);
@@ -330,59 +371,73 @@ static void differ(const struct call *most, const struct call *other, uint32_t s
                 sim_clock_step(&scene.world->clock, scene.world->clock.now_ns + 100000);
     }
     run(&scene);
-    snprintf(says, sizeof(says), "rank %u calls ", odd);
-    for (uint32_t r = 0; r < size; r++) {
-        const tc_error *error = tc_future_error(scene.futures[r]);
-        const char *one;
-
-        if (error == NULL && is_one_way(most)) {
-            done++;
-            continue;
-        }
-        if (error == NULL || error->status != TC_ERR_MISMATCH)
-            fail_msg("%s of %u, odd %u, first %u: rank %u: %s", most->coll, size, odd, first, r,
-                     error == NULL ? "ok" : error->message);
-        one = strstr(error->message, " calls ");
-        if (strstr(error->message, says) == NULL || strstr(one + 1, " calls ") == NULL)
-            fail_msg("%s of %u, odd %u, first %u: rank %u: %s", most->coll, size, odd, first, r,
-                     error->message);
-    }
-    if (done == size && (size > 2 || most->count * sizeof(float) > EAGER_MAX))
-        fail_msg("%s of %u, odd %u, first %u: nobody noticed", most->coll, size, odd, first);
+    check_differ(&scene, most, odd);
     scene_close(&scene);
 }
 
-static void calls_that_differ_are_shown_both(void **state)
+/* The same for ranks that come from an earlier use of the tag, some ahead of others. */
+static void differ_later(const struct call *most, const struct call *other, uint32_t size,
+                         uint32_t odd, uint32_t jitter)
 {
-    static const struct call pairs[][2] = {
-        {{"allreduce", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
-         {"allreduce", 101, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL}},
-        {{"allreduce", 30000, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
-         {"allreduce", 3, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL}},
-        {{"allreduce", 30000, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
-         {"allreduce", 29999, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL}},
-        {{"allreduce", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
-         {"allreduce", 100, TC_DTYPE_I32, TC_REDUCE_SUM, 0, NULL}},
-        {{"allreduce", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
-         {"allreduce", 100, TC_DTYPE_F32, TC_REDUCE_MAX, 0, NULL}},
-        {{"allreduce", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 0, "direct"},
-         {"allreduce", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 0, "oneshot"}},
-        {{"broadcast", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
-         {"broadcast", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 1, NULL}},
-        {{"broadcast", 20000, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
-         {"broadcast", 20000, TC_DTYPE_F32, TC_REDUCE_SUM, 1, NULL}},
-        {{"broadcast", 1000, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
-         {"allgather", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL}},
-        {{"barrier", 0, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
-         {"allreduce", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL}},
-    };
+    struct follower followers[RANKS_MAX];
+    struct scene scene;
 
-    (void)state;
+    scene_open_with(&scene, size, 2000, 10.0 * jitter);
+    for (uint32_t r = 0; r < size; r++) {
+        tc_future *first = tc_barrier_async(sim_group(scene.world, r), 6, NULL);
+
+        followers[r] = (struct follower){&scene, r, r == odd ? other : most};
+        assert_int_equal(tc_future_then(first, follow, &followers[r]), TC_OK);
+        tc_future_release(first);
+    }
+    sim_world_idle(scene.world);
+    check_differ(&scene, most, odd);
+    scene_close(&scene);
+}
+
+static const struct call pairs[][2] = {
+    {{"allreduce", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
+     {"allreduce", 101, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL}},
+    {{"allreduce", 30000, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
+     {"allreduce", 3, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL}},
+    {{"allreduce", 30000, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
+     {"allreduce", 29999, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL}},
+    {{"allreduce", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
+     {"allreduce", 100, TC_DTYPE_I32, TC_REDUCE_SUM, 0, NULL}},
+    {{"allreduce", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
+     {"allreduce", 100, TC_DTYPE_F32, TC_REDUCE_MAX, 0, NULL}},
+    {{"allreduce", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 0, "direct"},
+     {"allreduce", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 0, "oneshot"}},
+    {{"broadcast", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
+     {"broadcast", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 1, NULL}},
+    {{"broadcast", 20000, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
+     {"broadcast", 20000, TC_DTYPE_F32, TC_REDUCE_SUM, 1, NULL}},
+    {{"broadcast", 1000, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
+     {"allgather", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL}},
+    {{"barrier", 0, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL},
+     {"allreduce", 100, TC_DTYPE_F32, TC_REDUCE_SUM, 0, NULL}},
+};
+
+static void each_pair(void (*fn)(const struct call *, const struct call *, uint32_t, uint32_t,
+                                 uint32_t))
+{
     for (size_t p = 0; p < TCI_LEN(pairs); p++)
         for (uint32_t size = 2; size <= 5; size++)
             for (uint32_t odd = 0; odd < size; odd++)
                 for (uint32_t first = 0; first < size; first++)
-                    differ(&pairs[p][0], &pairs[p][1], size, odd, first);
+                    fn(&pairs[p][0], &pairs[p][1], size, odd, first);
+}
+
+static void calls_that_differ_are_shown_both(void **state)
+{
+    (void)state;
+    each_pair(differ);
+}
+
+static void calls_that_differ_in_a_later_use_are_shown_both(void **state)
+{
+    (void)state;
+    each_pair(differ_later);
 }
 
 int main(void)
@@ -395,6 +450,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_is_killed_is_named_by_every_survivor),
         cmocka_unit_test(a_broken_link_ends_the_group_for_all),
         cmocka_unit_test(calls_that_differ_are_shown_both),
+        cmocka_unit_test(calls_that_differ_in_a_later_use_are_shown_both),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
