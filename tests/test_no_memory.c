@@ -1,4 +1,4 @@
-/* test_no_memory.c - each allocation of a group's life fails once: nothing hangs, leaks, crashes. */
+/* test_no_memory.c - each allocation of a group's life may fail: no hang, no leak, no crash. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: timeout 600, serial */
 #include <setjmp.h>
