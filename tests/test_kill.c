@@ -150,8 +150,10 @@ static void miss_a_stopped_one(struct rank *rank)
     if (rank->rank == victim)
         raise(SIGSTOP);
     future = tc_barrier_async(rank->group, 7, &options);
-    CHECK(rank, tc_future_wait(future, BOUND_MS) == TC_ERR_TIMEOUT);
-    CHECK(rank, tc_future_error(future)->rank == victim);
+    tc_status_t status = tc_future_wait(future, BOUND_MS);
+    /* The stopped one may find all that it needs in its sockets, before the news of the end. */
+    CHECK(rank, status == TC_ERR_TIMEOUT || (status == TC_OK && rank->rank == victim));
+    CHECK(rank, status == TC_OK || tc_future_error(future)->rank == victim);
     if (rank->rank != victim) {
         CHECK(rank, strstr(tc_future_error(future)->message, "does not answer") != NULL);
         dprintf(rank->out, "0\n");
