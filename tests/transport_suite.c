@@ -133,13 +133,12 @@ static void equal_keys_match_in_order(void **state)
     (void)state;
     for (unsigned i = 0; i < COUNT; i++) {
         net_prepare(&sends[i], true, 1, 7, lens[(i * 5) % TCI_LEN(lens)] / 3 + i);
-        sends[i].xfer.key.use = i;
-        sends[i].xfer.priority = (int8_t)(i % 3);
+        sends[i].xfer.key.use = i + 1;
         net_post(&net, &sends[i], 0);
         if (i % 7 == 0)
             turn(1);
         net_prepare(&recvs[i], false, 0, 7, lens[(i * 5) % TCI_LEN(lens)] / 3 + i);
-        recvs[i].xfer.key.use = i;
+        recvs[i].xfer.key.use = i + 1;
         if (i % 2 == 0)
             net_post(&net, &recvs[i], 1);
         if (i % 2 == 1) {

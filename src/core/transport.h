@@ -41,11 +41,12 @@ struct tci_call {
     uint8_t  plan;  /* id of the plan; top bit: fast numerics */
 };
 
-/* Which message this is.  Both ends compute it from the plan, so there is no wildcard.  Equal
- * keys of one pair of ranks match in the order in which they were posted.  `use` counts how often
- * the sender has used the tag, and serves to tell messages of an operation that failed from those
- * of the next one under the same tag: a message of a later use waits for that use.  0: not counted,
- * goes with any. */
+/* Which message this is.  Both ends compute it from the plan, so there is no wildcard.  Equal keys
+ * of one pair of ranks, sent with one priority, match in the order in which they were posted; an
+ * operation has one priority, and the next use of its tag comes after its sends.  `use` counts how
+ * often the sender has used the tag, and serves to tell messages of an operation that failed from
+ * those of the next one under the same tag: a message of a later use waits for that use.  0: not
+ * counted, goes with any. */
 struct tci_key {
     uint64_t tag;
     uint32_t group;
