@@ -42,6 +42,7 @@ check() {
     header=$1 language=$2 standard=$3
     shift 3
     case $header in
+    */adapters/poll.h) posix= ;;
     */adapters/*) posix=-D_GNU_SOURCE ;;
     *) posix= ;;
     esac
