@@ -1,6 +1,6 @@
 /* test_guest.c - the library is a good guest: signals, threads, forks, processor time. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 120, serial */
+/* test: timeout 300, serial */
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
