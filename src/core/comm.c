@@ -38,15 +38,37 @@ struct doom {
     struct tci_key   key;
     uint32_t         peer;
     struct tci_error error;
+    struct tci_call  call;    /* of is_late */
     bool             tell;
+    bool             is_late; /* it has ended well here: only the others can still fail */
 };
+
+static void tell_late(const struct doom *doom)
+{
+    struct tci_notice notice = {.kind = TCI_NOTICE_END,
+                                .status = doom->error.pub.status,
+                                .culprit = doom->error.pub.rank,
+                                .key = doom->key,
+                                .call = doom->call};
+
+    snprintf(notice.text, sizeof(notice.text), "%.255s", doom->error.text);
+    tci_log(TC_LOG_ERROR, "%s", doom->error.text);
+    if (doom->comm->transport == NULL)
+        return;
+    if (is_p2p(doom->key.space))
+        doom->comm->transport->ops->notify(doom->comm->transport, doom->peer, &notice);
+    else
+        tci_comm_tell(doom->comm, &notice);
+}
 
 static void carry_out_doom(struct tci_task *task)
 {
     struct doom    *doom = tci_container_of(task, struct doom, task);
     struct tci_tag *tag = tag_of(doom->comm, &doom->key, doom->peer);
 
-    if (tag != NULL && tag->op != NULL && tag->op->key.use <= doom->key.use)
+    if (doom->is_late)
+        tell_late(doom);
+    else if (tag != NULL && tag->op != NULL && tag->op->key.use <= doom->key.use)
         tci_op_fail(tag->op, &doom->error, doom->tell);
     struct tci_comm *comm = doom->comm;
     tci_free(doom);
@@ -87,6 +109,39 @@ static void doom_mismatch(struct tci_comm *comm, struct tci_op *op, uint32_t pee
                   tci_call_print(call, theirs, sizeof(theirs)));
 }
 
+/* A message of a use that has ended well here: nobody expects it, so the calls may have differed.
+ * The future has told its TC_OK, but the others need not wait for their deadlines. */
+static void look_back(struct tci_comm *comm, struct tci_tag *tag, uint32_t peer,
+                      const struct tci_key *key, const struct tci_call *call)
+{
+    struct doom *doom;
+    char         mine[160], theirs[160], text[48];
+    const char  *name;
+
+    if (key->use != tag->done_use || tci_call_is_equal(call, &tag->done))
+        return;
+    tag->done_use = 0;
+    doom = doom_new(comm, key, peer, true);
+    if (doom == NULL)
+        return;
+    name = tci_coll_name(tag->done.coll);
+    doom->is_late = true;
+    doom->call = tag->done;
+    tci_error_set(&doom->error, TC_ERR_MISMATCH, (int)peer, key->tag, name,
+                  "%s, %s: rank %d calls %s and is done, rank %u calls %s: make the calls agree",
+                  name, tci_tag_print(key->space, key->tag, text, sizeof(text)), comm->rank,
+                  tci_call_print(&tag->done, mine, sizeof(mine)), peer,
+                  tci_call_print(call, theirs, sizeof(theirs)));
+}
+
+/* Whether a message belongs to an earlier use than the one that runs here, or comes next. */
+static bool is_past(const struct tci_tag *tag, const struct tci_key *key)
+{
+    if (!tag->is_counted || key->use == 0)
+        return false;
+    return tag->op != NULL ? key->use < tag->op->key.use : key->use <= tag->uses;
+}
+
 static void remember_call(struct tci_tag *tag, uint32_t peer, const struct tci_key *key,
                           const struct tci_call *call)
 {
@@ -107,14 +162,16 @@ static bool admit(struct tci_transport_sink *sink, uint32_t peer, const struct t
 
     if (tag == NULL || key->group != comm->group || tci_tag_is_dead(tag, key->use))
         return false;
+    if (is_past(tag, key)) {
+        look_back(comm, tag, peer, key, call);
+        return false;
+    }
     if (tag->op != NULL && tag->op->state == TCI_OP_RUNNING) {
         if (tci_call_is_equal(call, &tag->op->args.call) || key->use > tag->op->key.use)
             return true;
         doom_mismatch(comm, tag->op, peer, call);
         return false;
     }
-    if (tag->op == NULL && tag->is_counted && key->use != 0 && key->use <= tag->uses)
-        return false; /* of a use that has ended well here */
     remember_call(tag, peer, key, call);
     return true;
 }

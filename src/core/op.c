@@ -96,6 +96,8 @@ static void settle(struct tci_op *op, tc_status_t status)
 void tci_op_done(struct tci_op *op)
 {
     TC_ASSERT(op->state == TCI_OP_RUNNING);
+    op->tag->done = op->args.call;
+    op->tag->done_use = op->key.use;
     settle(op, TC_OK);
 }
 

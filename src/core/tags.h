@@ -47,6 +47,8 @@ struct tci_tag {
     struct tci_op      *op;       /* entered and not ended, or NULL */
     uint32_t            uses;     /* operations entered here */
     uint32_t            dead_use; /* uses up to this one have failed: drop their messages */
+    struct tci_call     done;     /* the call of use done_use, the last that has ended well here */
+    uint32_t            done_use; /* 0: none, or its mismatch has been told */
     struct tci_foreign  foreign[2]; /* the first call that came early, and the first unlike it */
     struct tci_death   *deaths;   /* owned; of uses to come, the next first */
 };
