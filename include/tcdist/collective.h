@@ -27,8 +27,8 @@ TC_BEGIN_DECLS
  * - Every operation ends within its timeout: done, or failed with TC_ERR_TIMEOUT,
  *   TC_ERR_PEER_LOST, TC_ERR_MISMATCH, TC_ERR_CANCELLED, TC_ERR_CLOSED or TC_ERR_ALLOC, and an
  *   error that names the rank at fault.
- * - Calls under one tag that differ fail with TC_ERR_MISMATCH, and the error shows both.  A rank that
- *   only sends may be done, with TC_OK, before it can hear of that; the log then shows both calls.
+ * - Calls under one tag that differ fail with TC_ERR_MISMATCH, and the error shows both.  A rank
+ *   that only sends may be done, with TC_OK, before it can hear of that; the log then shows both.
  * - TC_OK speaks for this rank: others may still be busy.  tc_dist_finalize() waits for all.
  * - Any thread. */
 

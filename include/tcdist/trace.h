@@ -20,8 +20,8 @@ TC_API void tc_trace_span(tc_context *context, const char *name, uint64_t id, ui
 
 /* One event as tc_trace_visit() shows it. */
 typedef struct tc_trace_event {
-    const char *name;     /* "allreduce", "step.open", or a span's own */
-    const char *category; /* "collective", "step", "transfer", "loop", "app" */
+    const char *name;     /* "allreduce", "fold", or a span's own */
+    const char *category; /* "collective", "step", "transfer", "app" */
     uint64_t    begin_ns; /* as tc_trace_now_ns() */
     uint64_t    end_ns;   /* begin_ns for an instant */
     uint64_t    tag;      /* of the operation, or the span's id */

@@ -139,11 +139,19 @@ static bool fold(struct tci_lane *lane, const struct tci_step *step)
 
     TC_ASSERT(ranks >= 2);
     if (some > 0) {
+        uint64_t begin_ns = tci_trace_now();
         for (uint32_t r = 0; r < ranks; r++)
             op->inputs[r] = (r == me ? slice_at(lane, step->src)
                                      : lane->tmp + (r < me ? r : r - 1) * lane->slot_bytes) +
                             at;
         op->args.fold.many(slice_at(lane, step->dst) + at, op->inputs, ranks, some);
+        tci_trace_add(op->comm->context->trace,
+                      &(struct tci_trace_record){.kind = TCI_TRACE_FOLD,
+                                                 .rank = op->comm->rank,
+                                                 .begin_ns = begin_ns,
+                                                 .end_ns = tci_trace_now(),
+                                                 .tag = op->args.tag,
+                                                 .a = some * size});
     }
     lane->fold_done += some;
     return lane->fold_done == elems;

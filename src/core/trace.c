@@ -37,11 +37,9 @@ static const struct {
 } kinds[] = {
     [TCI_TRACE_OP] = {"op", "collective"},
     [TCI_TRACE_OP_FAIL] = {"op.fail", "collective"},
-    [TCI_TRACE_STEP_OPEN] = {"step.open", "step"},
     [TCI_TRACE_XFER_END] = {"xfer.end", "transfer"},
     [TCI_TRACE_FOLD] = {"fold", "step"},
     [TCI_TRACE_EAGER_COPY] = {"eager.copy", "transfer"},
-    [TCI_TRACE_LOOP_LONG] = {"loop.long", "loop"},
     [TCI_TRACE_APP] = {"span", "app"},
 };
 static_assert(TCI_LEN(kinds) == TCI_TRACE_KINDS, "every kind has a name");
@@ -145,7 +143,7 @@ static void describe(tc_trace_event *event, unsigned kind, uint64_t a)
     if (event->name == NULL)
         event->name = kinds[kind].name;
     event->category = kinds[kind].category;
-    event->bytes = kind == TCI_TRACE_OP_FAIL || kind == TCI_TRACE_STEP_OPEN ? 0 : a;
+    event->bytes = kind == TCI_TRACE_OP_FAIL ? 0 : a;
 }
 
 /* Event number `number`; false when it is not complete, or gone. */

@@ -12,11 +12,9 @@ struct tci_trace;
 enum tci_trace_kind {
     TCI_TRACE_OP,          /* span: an operation from start to settle; a: bytes */
     TCI_TRACE_OP_FAIL,     /* instant; a: status */
-    TCI_TRACE_STEP_OPEN,   /* instant; a: lane << 32 | step */
     TCI_TRACE_XFER_END,    /* span: a transfer from post to end; a: bytes */
     TCI_TRACE_FOLD,        /* span; a: bytes */
     TCI_TRACE_EAGER_COPY,  /* instant: a message came before its receive; a: bytes */
-    TCI_TRACE_LOOP_LONG,   /* span: a turn that took too long */
     TCI_TRACE_APP,         /* span of the application's; its name is a string */
     TCI_TRACE_KINDS
 };
