@@ -19,7 +19,7 @@ enum { RANKS = 2, ROUNDS = 20 };
 
 static const size_t sizes[] = {1024, 16384, 65536, 262144, 1 << 20, 4 << 20, 16 << 20};
 
-static tc_context  *contexts[RANKS];
+static tc_context *contexts[RANKS];
 static tc_dist_ctx *groups[RANKS];
 
 static void give_up(const char *doing)
@@ -34,11 +34,11 @@ static void give_up(const char *doing)
 static int listen_anywhere(char *url, size_t url_bytes)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t          len = sizeof(addr);
-    int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t len = sizeof(addr);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 ||
-        listen(fd, RANKS) != 0 || getsockname(fd, (struct sockaddr *)&addr, &len) != 0) {
+    if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 || listen(fd, RANKS) != 0 ||
+        getsockname(fd, (struct sockaddr *)&addr, &len) != 0) {
         perror("copies: cannot listen on loopback");
         exit(1);
     }
@@ -48,10 +48,10 @@ static int listen_anywhere(char *url, size_t url_bytes)
 
 static void form_group(void)
 {
-    tc_future      *futures[RANKS];
+    tc_future *futures[RANKS];
     tc_dist_options options;
-    char            url[64];
-    int             fd = listen_anywhere(url, sizeof(url));
+    char url[64];
+    int fd = listen_anywhere(url, sizeof(url));
 
     for (int r = 0; r < RANKS; r++) {
         if (tc_init(&contexts[r]) != TC_OK)
@@ -76,7 +76,7 @@ static uint64_t copied(void)
     uint64_t sum = 0;
 
     for (int r = 0; r < RANKS; r++) {
-        struct tci_transport      *transport = tci_comm_of(groups[r])->transport;
+        struct tci_transport *transport = tci_comm_of(groups[r])->transport;
         struct tci_transport_stats stats;
         transport->ops->stats(transport, &stats);
         sum += stats.bytes_copied;
@@ -102,7 +102,7 @@ int main(void)
 {
     size_t largest = sizes[sizeof(sizes) / sizeof(sizes[0]) - 1], eager;
     float *data[RANKS];
-    int    status = 0;
+    int status = 0;
 
     form_group();
     eager = tci_comm_of(groups[0])->eager_max;
@@ -119,9 +119,10 @@ int main(void)
         uint64_t more = copied() - before;
         /* From twice the limit on the halves that travel are above it. */
         bool is_bound = sizes[s] > 2 * eager, is_met = !is_bound || more == 0;
-        printf("%12zu %22.3f  %s\n", sizes[s],
-               (double)more / ((double)sizes[s] * ROUNDS * RANKS),
-               !is_bound ? "-" : is_met ? "met" : "missed");
+        printf("%12zu %22.3f  %s\n", sizes[s], (double)more / ((double)sizes[s] * ROUNDS * RANKS),
+               !is_bound ? "-"
+               : is_met  ? "met"
+                         : "missed");
         if (!is_met)
             status = 1;
     }

@@ -68,7 +68,7 @@ tc_status_t tc_dist_init(tc_context *context, tc_dist_backend_t backend, int wor
 static bool read_number(const char *name, int low, int high, int otherwise, int *out)
 {
     const char *text = getenv(name);
-    char       *end;
+    char *end;
 
     *out = otherwise;
     if (text == NULL || *text == '\0')
@@ -92,11 +92,11 @@ static tc_status_t refuse(const char *name, const char *text, const char *why)
 /* What several ranks need; false says which variable is wrong. */
 static bool check_environment(const tc_dist_options *options)
 {
-    const char      *url = options->rendezvous_url;
+    const char *url = options->rendezvous_url;
     struct tci_error error = {0};
-    struct tci_url   parsed;
-    int              listens = 0;
-    socklen_t        len = sizeof(listens);
+    struct tci_url parsed;
+    int listens = 0;
+    socklen_t len = sizeof(listens);
 
     if (tci_url_parse(url, &parsed, &error) != TC_OK) {
         tci_fail(error.pub.status, "dist_init_env", "TCDIST_RENDEZVOUS: %s", error.text);
@@ -148,7 +148,7 @@ static bool read_environment(tc_dist_options *options)
 }
 
 struct find_env {
-    tc_context  *context;
+    tc_context *context;
     tc_dist_ctx *found;
 };
 
@@ -218,9 +218,9 @@ int tc_dist_rank(const tc_dist_ctx *group)
 
 struct leave {
     tc_dist_ctx *group;
-    tc_future   *left;
-    bool         at_once;
-    bool         is_shared; /* it has owners left */
+    tc_future *left;
+    bool at_once;
+    bool is_shared; /* it has owners left */
 };
 
 static void begin_to_leave(void *arg)
@@ -238,7 +238,7 @@ static void begin_to_leave(void *arg)
 
 static tc_status_t leave_group(tc_dist_ctx *group, bool at_once, const char *name)
 {
-    tc_context  *context = group->comm.context;
+    tc_context *context = group->comm.context;
     struct leave leave = {.group = group, .at_once = at_once};
 
     if (context->exec->ops->is_here(context->exec)) {

@@ -27,8 +27,8 @@ static tc_dist_ctx *group_of(struct tci_comm *comm)
 
 static void free_group(struct tci_task *task)
 {
-    tc_dist_ctx     *group = tci_container_of(task, tc_dist_ctx, free_task);
-    tc_future       *left = group->left;
+    tc_dist_ctx *group = tci_container_of(task, tc_dist_ctx, free_task);
+    tc_future *left = group->left;
     struct tci_error reason = {0};
 
     group->comm.exec->ops->timer_clear(group->comm.exec, &group->goodbye);
@@ -59,7 +59,7 @@ static void goodbye_late(struct tci_timer *timer)
 /* Nothing is live.  A rank that ends because of another's loss is not to be taken for the cause. */
 static void part(tc_dist_ctx *group)
 {
-    struct tci_exec      *exec = group->comm.exec;
+    struct tci_exec *exec = group->comm.exec;
     struct tci_transport *transport = group->comm.transport;
 
     if (group->state == TCI_GROUP_PARTING)
@@ -84,7 +84,7 @@ static bool is_live(tc_dist_ctx *group)
 
 static void leave(tc_dist_ctx *group)
 {
-    struct tci_exec      *exec = group->comm.exec;
+    struct tci_exec *exec = group->comm.exec;
     struct tci_transport *transport = group->comm.transport;
 
     group->state = TCI_GROUP_LEAVING;
@@ -102,7 +102,7 @@ static void leave(tc_dist_ctx *group)
 
 static void have_met(tc_future *future, void *arg)
 {
-    tc_dist_ctx    *group = arg;
+    tc_dist_ctx *group = arg;
     const tc_error *error = tc_future_error(future);
 
     if (error != NULL && group->reason.pub.status == TC_OK)
@@ -119,7 +119,7 @@ static void have_met(tc_future *future, void *arg)
 /* The last barrier, in a space of its own. */
 static void meet(tc_dist_ctx *group)
 {
-    struct tci_comm   *comm = &group->comm;
+    struct tci_comm *comm = &group->comm;
     struct tci_op_args args = {
         .name = "finalize",
         .plan = &tci_dissemination_barrier,
@@ -190,8 +190,8 @@ void tci_group_close(tc_dist_ctx *group, tc_future *left)
     if (group->state == TCI_GROUP_PARTING)
         return;
     group->state = TCI_GROUP_CLOSING;
-    tci_error_set(&closed, TC_ERR_CLOSED, group->comm.rank, 0, NULL,
-                  "rank %d has closed the group", group->comm.rank);
+    tci_error_set(&closed, TC_ERR_CLOSED, group->comm.rank, 0, NULL, "rank %d has closed the group",
+                  group->comm.rank);
     tci_comm_break(&group->comm, &closed);
     if (!is_live(group) && group->barrier == NULL)
         part(group);

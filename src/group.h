@@ -18,18 +18,18 @@ enum tci_group_state {
 };
 
 struct tc_dist_ctx {
-    struct tci_comm        comm; /* first: tci_comm_of() */
-    struct tci_list        link; /* in context->groups */
-    enum tci_group_state   state;
-    unsigned               owners; /* of a group formed from the environment, often one; loop */
-    bool                   is_from_env;
-    struct tci_task        free_task;
-    bool                   is_freeing;
-    struct tci_timer       goodbye; /* bounds the wait for the others' goodbye */
+    struct tci_comm comm; /* first: tci_comm_of() */
+    struct tci_list link; /* in context->groups */
+    enum tci_group_state state;
+    unsigned owners; /* of a group formed from the environment, often one; loop */
+    bool is_from_env;
+    struct tci_task free_task;
+    bool is_freeing;
+    struct tci_timer goodbye; /* bounds the wait for the others' goodbye */
     struct tci_future_hook barrier_hook;
-    tc_future             *barrier;
-    tc_future             *left; /* settled when the group is gone; NULL: nobody waits */
-    struct tci_error       reason;
+    tc_future *barrier;
+    tc_future *left; /* settled when the group is gone; NULL: nobody waits */
+    struct tci_error reason;
 };
 
 /* A group over a transport, NULL for one rank; the transport is closed on failure.  NULL without

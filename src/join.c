@@ -15,14 +15,14 @@ enum { WORLD = 1 };
 
 /* A group on its way. */
 struct join {
-    struct tci_task  task;
-    struct tci_list  link; /* in context->joins */
-    tc_context      *context;
-    tc_dist_options  options;
-    char            *url; /* owned */
-    bool             is_from_env;
-    tc_dist_ctx    **out; /* borrowed until the future has settled */
-    tc_future       *future;
+    struct tci_task task;
+    struct tci_list link; /* in context->joins */
+    tc_context *context;
+    tc_dist_options options;
+    char *url; /* owned */
+    bool is_from_env;
+    tc_dist_ctx **out; /* borrowed until the future has settled */
+    tc_future *future;
     struct tci_boot *boot; /* while it runs */
 };
 
@@ -53,7 +53,7 @@ static void stand(struct join *join, struct tci_transport *transport,
                                      .segment_bytes = agreed->segment_bytes,
                                      .numerics = agreed->numerics,
                                      .algorithm = agreed->algorithm};
-    tc_dist_ctx           *group = tci_group_new(join->context, transport, &config);
+    tc_dist_ctx *group = tci_group_new(join->context, transport, &config);
 
     if (group == NULL) {
         fail_join(join, TC_ERR_ALLOC, "no memory left for a group");
@@ -69,9 +69,9 @@ static void stand(struct join *join, struct tci_transport *transport,
 static void have_met(void *arg, tc_status_t status, const struct tci_error *error,
                      struct tci_boot_result *result)
 {
-    struct join          *join = arg;
-    struct tci_error      why = {0};
-    struct tci_agreed     agreed;
+    struct join *join = arg;
+    struct tci_error why = {0};
+    struct tci_agreed agreed;
     struct tci_transport *transport;
 
     join->boot = NULL;
@@ -108,8 +108,8 @@ static void close_joins(tc_context *context)
 static void stand_alone(struct join *join, const struct tci_agreed *agreed)
 {
     struct tci_boot_result result = {.size = 1, .listener = -1, .agreed = *agreed};
-    struct tci_error       why = {0};
-    struct tci_transport  *transport =
+    struct tci_error why = {0};
+    struct tci_transport *transport =
         tci_tcp_open(tci_loop_of(join->context->exec), join->context, &result, &why);
 
     if (transport == NULL)
@@ -120,10 +120,10 @@ static void stand_alone(struct join *join, const struct tci_agreed *agreed)
 
 static void begin(struct tci_task *task)
 {
-    struct join           *join = tci_container_of(task, struct join, task);
-    const tc_config       *config = &join->context->config;
-    struct tci_exec       *exec = join->context->exec;
-    int                    timeout_ms = join->options.timeout_ms;
+    struct join *join = tci_container_of(task, struct join, task);
+    const tc_config *config = &join->context->config;
+    struct tci_exec *exec = join->context->exec;
+    int timeout_ms = join->options.timeout_ms;
     struct tci_boot_config boot = {.rank = join->options.rank,
                                    .size = join->options.world_size,
                                    .url = join->url,
@@ -180,8 +180,7 @@ static tc_status_t check(tc_context *context, const tc_dist_options *options, tc
         tci_error_set(error, status, -1, 0, "dist_init",
                       "dist_init: backend %d is none of SINGLE (0), RING (1), GLOO (2), ANY (16)",
                       options->backend);
-    else if (options->world_size < 1 || options->rank < 0 ||
-             options->rank >= options->world_size)
+    else if (options->world_size < 1 || options->rank < 0 || options->rank >= options->world_size)
         tci_error_set(error, status, -1, 0, "dist_init",
                       "dist_init: rank %d of world size %d: ranks are 0 … world size - 1",
                       options->rank, options->world_size);
@@ -218,8 +217,8 @@ tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is
                     tc_dist_ctx **out)
 {
     struct tci_error error = {0};
-    struct join     *join;
-    tc_future       *future = NULL;
+    struct join *join;
+    tc_future *future = NULL;
 
     if (check(context, options, out, &error) != TC_OK || check_url(options, &error) != TC_OK)
         return tci_future_failed(context, &error);

@@ -16,16 +16,16 @@
 /* Cases of a batch run at once, each under its own tag. */
 enum { BATCH = 64 };
 
-static const tc_dtype_t dtypes[] = {
-    TC_DTYPE_F16, TC_DTYPE_BF16, TC_DTYPE_F32,    TC_DTYPE_I8,     TC_DTYPE_I32,  TC_DTYPE_F64,
-    TC_DTYPE_U8,  TC_DTYPE_I16,  TC_DTYPE_U16,    TC_DTYPE_U32,    TC_DTYPE_I64,  TC_DTYPE_U64,
-    TC_DTYPE_F8E4M3, TC_DTYPE_F8E5M2, TC_DTYPE_BOOL, TC_DTYPE_C64};
+static const tc_dtype_t dtypes[] = {TC_DTYPE_F16,    TC_DTYPE_BF16,   TC_DTYPE_F32,  TC_DTYPE_I8,
+                                    TC_DTYPE_I32,    TC_DTYPE_F64,    TC_DTYPE_U8,   TC_DTYPE_I16,
+                                    TC_DTYPE_U16,    TC_DTYPE_U32,    TC_DTYPE_I64,  TC_DTYPE_U64,
+                                    TC_DTYPE_F8E4M3, TC_DTYPE_F8E5M2, TC_DTYPE_BOOL, TC_DTYPE_C64};
 
 struct batch {
-    struct world   *world;
+    struct world *world;
     struct coll_run runs[BATCH];
-    int             count;
-    uint64_t        total;
+    int count;
+    uint64_t total;
 };
 
 /* Ranks start the batch in different orders: tags tell the cases apart. */
@@ -83,7 +83,7 @@ static void add_kinds(struct batch *batch, struct coll_case what)
 static void run_types(struct world *world, const size_t *counts, size_t n_counts)
 {
     struct batch *batch = calloc(1, sizeof(*batch));
-    unsigned      pick = 0;
+    unsigned pick = 0;
 
     assert_non_null(batch);
     batch->world = world;
@@ -93,11 +93,11 @@ static void run_types(struct world *world, const size_t *counts, size_t n_counts
                 continue;
             for (size_t c = 0; c < n_counts; c++)
                 for (int fast = 0; fast < 2; fast++) {
-                    struct coll_case what = {
-                        .count = counts[c],
-                        .dtype = dtypes[t],
-                        .op = (tc_reduce_op_t)op,
-                        .numerics = fast ? TC_NUMERICS_FAST : TC_NUMERICS_CANONICAL};
+                    struct coll_case what = {.count = counts[c],
+                                             .dtype = dtypes[t],
+                                             .op = (tc_reduce_op_t)op,
+                                             .numerics =
+                                                 fast ? TC_NUMERICS_FAST : TC_NUMERICS_CANONICAL};
                     /* The quick run takes every seventh, another one each time. */
                     if (test_effort() == 0 && pick++ % 7 != 0)
                         continue;
@@ -112,10 +112,10 @@ static void run_types(struct world *world, const size_t *counts, size_t n_counts
 
 static void ranks(int size, int mode)
 {
-    size_t       n = (size_t)size;
+    size_t n = (size_t)size;
     const size_t counts[] = {0, 1, 2, 3, n - 1, n + 1, 257, 4099};
     struct world world;
-    tc_config    config;
+    tc_config config;
 
     tc_config_default(&config);
     config.loop_mode = mode;
@@ -151,8 +151,8 @@ static void long_payloads(int size, size_t segment_bytes)
 {
     static const struct {
         enum coll_kind kind;
-        const char    *name;
-        bool           fast;
+        const char *name;
+        bool fast;
     } ways[] = {{COLL_ALLREDUCE, "oneshot", false},     {COLL_ALLREDUCE, "direct", false},
                 {COLL_ALLREDUCE, "ring", true},         {COLL_ALLREDUCE, "tree", true},
                 {COLL_REDUCE_SCATTER, "direct", false}, {COLL_REDUCE_SCATTER, "ring", true},
@@ -162,8 +162,8 @@ static void long_payloads(int size, size_t segment_bytes)
     static const size_t counts[] = {16384, 65537, 1000003};
     static const tc_dtype_t types[] = {TC_DTYPE_F32, TC_DTYPE_BF16, TC_DTYPE_U8};
     struct batch *batch = calloc(1, sizeof(*batch));
-    struct world  world;
-    tc_config     config;
+    struct world world;
+    tc_config config;
 
     assert_non_null(batch);
     tc_config_default(&config);

@@ -548,9 +548,9 @@ static void close_here(tc_future *future, void *arg)
 
 static void a_continuation_may_close_its_group(void **state)
 {
-    tc_context  *context = begin();
+    tc_context *context = begin();
     tc_dist_ctx *group = NULL;
-    int          never = 0;
+    int never = 0;
 
     (void)state;
     assert_int_equal(tc_dist_init(context, TC_DIST_SINGLE, 1, 0, NULL, &group), TC_OK);

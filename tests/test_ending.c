@@ -19,8 +19,8 @@
 enum { LARGE = 600000 };
 
 static struct world world;
-static float        data[WORLD_MAX][LARGE];
-static uint64_t     live_before;
+static float data[WORLD_MAX][LARGE];
+static uint64_t live_before;
 
 static void open_world(int size)
 {
@@ -50,7 +50,7 @@ static tc_future *sum(int rank, uint64_t tag, size_t count, const tc_options *op
 
 static void settles(tc_future *future, tc_status_t status, int rank, const char *says)
 {
-    tc_status_t     got = world_wait(&world, future);
+    tc_status_t got = world_wait(&world, future);
     const tc_error *error = tc_future_error(future);
 
     if (got != status || (status != TC_OK && error->rank != rank) ||
@@ -215,7 +215,7 @@ static void closing_a_group_fails_what_is_pending_here_and_there(void **state)
     (void)state;
     for (int closer = 0; closer < 3; closer++) {
         tc_future *futures[3][6];
-        int        lost;
+        int lost;
         open_world(3);
         for (int r = 0; r < 3; r++)
             for (int i = 0; i < 6; i++) /* the last rank is missing in each */
@@ -288,9 +288,9 @@ static void futures_outlive_a_shutdown_under_way(void **state)
 static void a_shutdown_ends_a_rendezvous(void **state)
 {
     tc_dist_options options;
-    tc_context     *context;
-    tc_dist_ctx    *group = NULL;
-    char            url[64];
+    tc_context *context;
+    tc_dist_ctx *group = NULL;
+    char url[64];
 
     (void)state;
     live_before = tci_alloc_live();
@@ -333,7 +333,7 @@ static void a_group_of_one_sends_to_itself_and_ends_what_is_left(void **state)
 static void a_rank_whose_loop_does_not_turn_does_not_answer(void **state)
 {
     tc_options options = defaults();
-    tc_config  manual;
+    tc_config manual;
 
     (void)state;
     options.timeout_ms = 400;

@@ -19,7 +19,7 @@
 enum { RANKS = 4, LARGE = 600000, SHORT_MS = 400 };
 
 static struct world world;
-static float        data[WORLD_MAX][2 * LARGE];
+static float data[WORLD_MAX][2 * LARGE];
 
 static int open_world(void **state)
 {
@@ -62,7 +62,7 @@ static tc_future *sum_beside(int rank, uint64_t tag, size_t count, const tc_opti
 /* A future that fails so, and whose message contains all of `says` (parts end with NULL). */
 static void fails(tc_future *future, tc_status_t status, int rank, const char *const *says)
 {
-    tc_status_t     got = world_wait(&world, future);
+    tc_status_t got = world_wait(&world, future);
     const tc_error *error = tc_future_error(future);
 
     if (got != status || error == NULL || error->rank != rank)
@@ -109,7 +109,7 @@ static void who_does_not_enter_is_named_and_fails_when_it_comes(void **state)
     (void)state;
     for (int absent = 0; absent < RANKS; absent++) {
         tc_future *futures[RANKS] = {0};
-        size_t     count = absent % 2 == 0 ? 10 : LARGE;
+        size_t count = absent % 2 == 0 ? 10 : LARGE;
         all_sum(1000 + (uint64_t)absent, 5);
         for (int r = 0; r < RANKS; r++)
             if (r != absent)
@@ -149,8 +149,8 @@ static void the_next_use_never_takes_data_of_a_failed_one(void **state)
     (void)state;
     for (int i = 0; i < 100; i++) {
         tc_future *doomed[RANKS], *next[RANKS];
-        int        bad = i % RANKS;
-        size_t     count = i % 3 == 0 ? LARGE / 8 : 7;
+        int bad = i % RANKS;
+        size_t count = i % 3 == 0 ? LARGE / 8 : 7;
         for (int r = 0; r < RANKS; r++) {
             for (size_t e = 0; e < count; e++)
                 data[r][e] = data[r][LARGE + e] = 1.0f;
@@ -165,8 +165,8 @@ static void the_next_use_never_takes_data_of_a_failed_one(void **state)
                 assert_int_equal(tc_future_error(doomed[r])->rank, bad);
             for (size_t e = 0; e < count; e++)
                 data[r][LARGE + e] = 8.0f;
-            next[r] = tc_allreduce_async(world.group[r], 6, data[r] + LARGE, data[r] + LARGE,
-                                         count, TC_DTYPE_F32, TC_REDUCE_SUM, NULL);
+            next[r] = tc_allreduce_async(world.group[r], 6, data[r] + LARGE, data[r] + LARGE, count,
+                                         TC_DTYPE_F32, TC_REDUCE_SUM, NULL);
         }
         for (int r = 0; r < RANKS; r++) {
             if (tc_future_test(doomed[r]) == TC_OK && data[r][0] != 4.0f)
@@ -181,10 +181,10 @@ static void the_next_use_never_takes_data_of_a_failed_one(void **state)
 /* ---- calls that differ --------------------------------------------------------------------- */
 
 struct call {
-    int         kind; /* 0 allreduce, 1 broadcast, 2 barrier, 3 allgather */
-    size_t      count;
-    tc_dtype_t  dtype;
-    int         op, root, numerics;
+    int kind; /* 0 allreduce, 1 broadcast, 2 barrier, 3 allgather */
+    size_t count;
+    tc_dtype_t dtype;
+    int op, root, numerics;
     const char *algorithm, *says;
 };
 
@@ -238,13 +238,13 @@ static const struct call differing[][2] = {
 static void differ(size_t c, int other, uint64_t tag)
 {
     const struct call *pair = differing[c];
-    tc_future         *futures[RANKS];
-    int                failed = 0;
+    tc_future *futures[RANKS];
+    int failed = 0;
 
     for (int r = 0; r < RANKS; r++)
         futures[r] = call(r, tag, &pair[r == other]);
     for (int r = 0; r < RANKS; r++) {
-        tc_status_t     status = world_wait(&world, futures[r]);
+        tc_status_t status = world_wait(&world, futures[r]);
         const tc_error *error = tc_future_error(futures[r]);
         failed += status != TC_OK;
         if (status == TC_OK && pair[0].kind == 1)
@@ -275,7 +275,7 @@ static void calls_that_differ_are_shown_side_by_side(void **state)
 static void a_receive_of_another_length_fails_and_the_next_one_works(void **state)
 {
     static const size_t counts[][2] = {{10, 11}, {10, LARGE}, {LARGE, 10}, {LARGE, LARGE + 1}};
-    tc_options          options = with_timeout(2000);
+    tc_options options = with_timeout(2000);
 
     (void)state;
     for (int order = 0; order < 2; order++)
@@ -301,10 +301,10 @@ static void a_receive_of_another_length_fails_and_the_next_one_works(void **stat
             assert_non_null(strstr(tc_future_error(recv)->message, "rank 2 calls"));
             tc_future_release(recv);
             for (int again = 0; again < 2; again++) {
-                recv = tc_recv_async(world.group[2], 9, data[2], 10 + counts[c][0], TC_DTYPE_F32,
-                                     1, &options);
-                send = tc_send_async(world.group[1], 9, data[1], 10 + counts[c][0], TC_DTYPE_F32,
-                                     2, &options);
+                recv = tc_recv_async(world.group[2], 9, data[2], 10 + counts[c][0], TC_DTYPE_F32, 1,
+                                     &options);
+                send = tc_send_async(world.group[1], 9, data[1], 10 + counts[c][0], TC_DTYPE_F32, 2,
+                                     &options);
                 succeeds(recv);
                 succeeds(send);
             }
@@ -318,7 +318,7 @@ static void a_rank_sends_to_itself(void **state)
     (void)state;
     for (size_t c = 0; c < TCI_LEN(counts); c++)
         for (int order = 0; order < 2; order++) {
-            uint64_t   tag = c % 2 == 0 ? 9 : TC_TAG_ORDERED;
+            uint64_t tag = c % 2 == 0 ? 9 : TC_TAG_ORDERED;
             tc_future *futures[2];
             for (size_t i = 0; i < counts[c]; i++)
                 data[0][i] = (float)i;
@@ -360,9 +360,9 @@ static void cancelling_ends_it_on_every_rank(void **state)
     (void)state;
     for (int i = 0; i < 24; i++) {
         tc_future *futures[RANKS] = {0};
-        int        who = i % RANKS, failed = 0;
-        size_t     count = i % 2 == 0 ? 20 : LARGE;
-        bool       early = i % 3 == 0; /* before one of the ranks has entered */
+        int who = i % RANKS, failed = 0;
+        size_t count = i % 2 == 0 ? 20 : LARGE;
+        bool early = i % 3 == 0; /* before one of the ranks has entered */
         for (int r = 0; r < RANKS; r++)
             if (!early || r != (who + 1) % RANKS)
                 futures[r] = sum(r, 12, count, NULL);

@@ -34,7 +34,7 @@ static double clock_s(clockid_t id)
 static int threads(void)
 {
     DIR *dir = opendir("/proc/self/task");
-    int  count = 0;
+    int count = 0;
 
     assert_non_null(dir);
     while (readdir(dir) != NULL)
@@ -51,7 +51,7 @@ static void all_sum(struct world *world, uint64_t tag, size_t count)
                              .op = TC_REDUCE_SUM,
                              .in_place = true,
                              .tag = tag};
-    struct coll_run  run;
+    struct coll_run run;
 
     coll_prepare(&run, &what, world->size);
     for (int r = 0; r < world->size; r++)
@@ -64,7 +64,7 @@ static void all_sum(struct world *world, uint64_t tag, size_t count)
 
 static void an_idle_group_takes_no_processor_time(void **state)
 {
-    struct world    world;
+    struct world world;
     struct timespec nap = {.tv_sec = 2};
 
     (void)state;
@@ -81,7 +81,7 @@ static void an_idle_group_takes_no_processor_time(void **state)
 
 static void modes_without_a_thread_have_none(void **state)
 {
-    int       before = threads();
+    int before = threads();
     tc_config config;
 
     (void)state;
@@ -100,9 +100,9 @@ static void modes_without_a_thread_have_none(void **state)
 static void signals_and_affinity_stay_as_they_were(void **state)
 {
     struct sigaction before[65], after;
-    sigset_t         mask_before, mask_after;
-    cpu_set_t        cpus_before, cpus_after;
-    struct world     world;
+    sigset_t mask_before, mask_after;
+    cpu_set_t cpus_before, cpus_after;
+    struct world world;
 
     (void)state;
     memset(before, 0, sizeof(before));
@@ -151,7 +151,7 @@ static void a_fork_of_the_application_harms_nobody(void **state)
 static int inherited(void)
 {
     FILE *pipe = popen("ls /proc/self/fd | wc -l", "r");
-    int   count = -1;
+    int count = -1;
 
     assert_non_null(pipe);
     assert_int_equal(fscanf(pipe, "%d", &count), 1);
@@ -161,7 +161,7 @@ static int inherited(void)
 
 static void descriptors_do_not_pass_exec(void **state)
 {
-    int          before = inherited();
+    int before = inherited();
     struct world world;
 
     (void)state;
@@ -185,7 +185,7 @@ static void *hammer(void *arg)
     atomic_bool *stop = arg;
 
     while (!atomic_load(stop)) {
-        DIR           *dir = opendir("/proc/self/task");
+        DIR *dir = opendir("/proc/self/task");
         struct dirent *entry;
         while (dir != NULL && (entry = readdir(dir)) != NULL)
             if (entry->d_name[0] != '.')
@@ -199,9 +199,9 @@ static void *hammer(void *arg)
 static void interrupted_calls_are_harmless(void **state)
 {
     struct sigaction action = {.sa_handler = on_beat}, before; /* no SA_RESTART */
-    atomic_bool      stop = false;
-    struct world     world;
-    pthread_t        thread;
+    atomic_bool stop = false;
+    struct world world;
+    pthread_t thread;
 
     (void)state;
     assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
@@ -222,19 +222,19 @@ static void interrupted_calls_are_harmless(void **state)
 /* With the default action a broken pipe would kill the process. */
 static void a_lost_peer_raises_no_sigpipe(void **state)
 {
-    char  url[64];
+    char url[64];
     float *data = calloc(8 * (size_t)LARGE, sizeof(float));
-    int   gate[2], fd = world_listen(url, sizeof(url)), status;
-    char  byte = 0;
+    int gate[2], fd = world_listen(url, sizeof(url)), status;
+    char byte = 0;
 
     (void)state;
     assert_non_null(data);
     assert_ptr_equal(signal(SIGPIPE, SIG_DFL), SIG_DFL);
     assert_int_equal(pipe(gate), 0);
     fflush(NULL);
-    pid_t           pid = fork();
-    tc_context     *context;
-    tc_dist_ctx    *group;
+    pid_t pid = fork();
+    tc_context *context;
+    tc_dist_ctx *group;
     tc_dist_options options;
     tc_dist_options_default(&options);
     options.world_size = 2;

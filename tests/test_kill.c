@@ -31,20 +31,20 @@ enum { EXIT_SAYS = 3 };
 enum end { KILLED, EXITS, CLOSES, STOPS };
 
 struct plan {
-    int      size, victim;
+    int size, victim;
     enum end end;
-    bool     is_idle; /* no operation is running */
+    bool is_idle; /* no operation is running */
 };
 
 struct rank {
-    struct plan  plan;
-    int          rank;
-    int          out; /* reports, a line each */
-    int          go;  /* closed when the victim is about to end */
-    tc_context  *context;
+    struct plan plan;
+    int rank;
+    int out; /* reports, a line each */
+    int go;  /* closed when the victim is about to end */
+    tc_context *context;
     tc_dist_ctx *group;
-    tc_future   *futures[TAGS];
-    float       *data;
+    tc_future *futures[TAGS];
+    float *data;
 };
 
 static double now_ms(void)
@@ -58,7 +58,7 @@ static double now_ms(void)
 static int entries_of(const char *path)
 {
     DIR *dir = opendir(path);
-    int  count = 0;
+    int count = 0;
 
     while (dir != NULL && readdir(dir) != NULL)
         count++;
@@ -72,8 +72,8 @@ static int entries_of(const char *path)
     do {                                                                                           \
         if (!(condition)) {                                                                        \
             const tc_error *last = tc_last_error();                                                \
-            dprintf((rank)->out, "rank %d: line %d: not so: %s (last error: %s)\n",                \
-                    (rank)->rank, __LINE__, #condition, last == NULL ? "none" : last->message);    \
+            dprintf((rank)->out, "rank %d: line %d: not so: %s (last error: %s)\n", (rank)->rank,  \
+                    __LINE__, #condition, last == NULL ? "none" : last->message);                  \
             _exit(EXIT_SAYS);                                                                      \
         }                                                                                          \
     } while (0)
@@ -113,7 +113,7 @@ static void survive(struct rank *rank, double begin)
     for (int t = 0; t < TAGS; t++) {
         if (rank->futures[t] == NULL)
             continue;
-        tc_status_t     status = tc_future_wait(rank->futures[t], BOUND_MS);
+        tc_status_t status = tc_future_wait(rank->futures[t], BOUND_MS);
         const tc_error *error = tc_future_error(rank->futures[t]);
         CHECK(rank, status == TC_OK || status == TC_ERR_PEER_LOST);
         CHECK(rank, status == TC_OK ? t % 5 != 4 : error->rank == victim);
@@ -127,7 +127,7 @@ static void survive(struct rank *rank, double begin)
     CHECK(rank, took < BOUND_MS);
     CHECK(rank, tc_dist_health(rank->group, &lost) == TC_ERR_PEER_LOST);
     CHECK(rank, lost == victim);
-    double     again = now_ms();
+    double again = now_ms();
     tc_future *more = tc_barrier_async(rank->group, 999, NULL);
     CHECK(rank, tc_future_wait(more, BOUND_MS) == TC_ERR_PEER_LOST);
     CHECK(rank, tc_future_error(more)->rank == victim && now_ms() - again < 1000);
@@ -141,7 +141,7 @@ static void survive(struct rank *rank, double begin)
 /* The victim stops, is named, comes back, and all goes on. */
 static void miss_a_stopped_one(struct rank *rank)
 {
-    int        victim = rank->plan.victim;
+    int victim = rank->plan.victim;
     tc_options options;
     tc_future *future;
 
@@ -173,12 +173,12 @@ static void miss_a_stopped_one(struct rank *rank)
 static void run_rank(struct rank *rank, const char *url, int listen_fd)
 {
     tc_dist_options options;
-    char            byte;
+    char byte;
 
     CHECK(rank, tc_init(&rank->context) == TC_OK); /* a sanitizer may begin a thread of its own */
     CHECK(rank, tc_shutdown(rank->context) == TC_OK);
     uint64_t live = tci_alloc_live();
-    int      fds = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
+    int fds = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
     rank->data = calloc((size_t)TAGS * LARGE, sizeof(float));
     CHECK(rank, rank->data != NULL && tc_init(&rank->context) == TC_OK);
     tc_dist_options_default(&options);
@@ -218,12 +218,12 @@ static void run_rank(struct rank *rank, const char *url, int listen_fd)
 struct crowd {
     pid_t pids[RANKS_MAX];
     FILE *reports[RANKS_MAX];
-    int   go; /* close to let them go on */
+    int go; /* close to let them go on */
 };
 
 static void start_crowd(struct crowd *crowd, const struct plan *plan)
 {
-    int  gate[2], fd;
+    int gate[2], fd;
     char url[64];
 
     fd = world_listen(url, sizeof(url));
@@ -269,14 +269,14 @@ static void hear_ready(struct crowd *crowd, int size)
 /* Let them go, and collect what the survivors say: the longest time until all had failed. */
 static double hear_the_end(struct crowd *crowd, const struct plan *plan)
 {
-    char   line[600];
+    char line[600];
     double longest = 0;
-    int    status;
+    int status;
 
     close(crowd->go);
     for (int r = 0; r < plan->size; r++) {
         if (r != plan->victim && fgets(line, sizeof(line), crowd->reports[r]) != NULL) {
-            char  *end;
+            char *end;
             double took = strtod(line, &end);
             if (*end != '\n')
                 fail_msg("victim %d: %s", plan->victim, line);
@@ -301,7 +301,7 @@ static void lose_each(int size, enum end end, bool is_idle)
     double longest = 0;
 
     for (int victim = 0; victim < size; victim++) {
-        struct plan  plan = {.size = size, .victim = victim, .end = end, .is_idle = is_idle};
+        struct plan plan = {.size = size, .victim = victim, .end = end, .is_idle = is_idle};
         struct crowd crowd = {0};
         start_crowd(&crowd, &plan);
         hear_ready(&crowd, size);
@@ -343,7 +343,7 @@ static void a_stopped_rank_does_not_answer_and_may_come_back(void **state)
 {
     (void)state;
     for (int victim = 0; victim < 3; victim++) {
-        struct plan  plan = {.size = 3, .victim = victim, .end = STOPS, .is_idle = true};
+        struct plan plan = {.size = 3, .victim = victim, .end = STOPS, .is_idle = true};
         struct crowd crowd = {0};
         start_crowd(&crowd, &plan);
         hear_ready(&crowd, plan.size);
@@ -359,10 +359,10 @@ static void a_rank_killed_during_the_rendezvous_ends_it_within_the_timeout(void 
     (void)state;
     for (int missing = 0; missing < 2; missing++) {
         tc_dist_options options;
-        tc_context     *context;
-        tc_dist_ctx    *group = NULL;
-        char            url[64];
-        int             fd = world_listen(url, sizeof(url)), status;
+        tc_context *context;
+        tc_dist_ctx *group = NULL;
+        char url[64];
+        int fd = world_listen(url, sizeof(url)), status;
         fflush(NULL);
         pid_t pid = fork();
         tc_dist_options_default(&options);

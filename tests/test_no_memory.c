@@ -21,7 +21,7 @@ static float data[RANKS][CALLS + 1][LARGE];
 
 /* What the two ranks have; NULL where it was not to be had. */
 struct life {
-    tc_context  *context[RANKS];
+    tc_context *context[RANKS];
     tc_dist_ctx *group[RANKS];
 };
 
@@ -51,11 +51,11 @@ static tc_status_t settle(struct life *life, tc_future *future)
 
 static void begin(struct life *life)
 {
-    tc_future      *formed[RANKS] = {0};
+    tc_future *formed[RANKS] = {0};
     tc_dist_options options;
-    tc_config       config;
-    char            url[64];
-    int             fd = world_listen(url, sizeof(url));
+    tc_config config;
+    char url[64];
+    int fd = world_listen(url, sizeof(url));
 
     tc_config_default(&config);
     config.loop_mode = TC_LOOP_MANUAL;
@@ -95,9 +95,9 @@ static void work(struct life *life)
         if (life->group[r] == NULL)
             continue;
         for (int c = 0; c < CALLS; c++)
-            futures[r][c] = tc_allreduce_async(life->group[r], (uint64_t)c, data[r][c], data[r][c],
-                                               c % 2 == 0 ? 100 : LARGE, TC_DTYPE_F32,
-                                               TC_REDUCE_SUM, NULL);
+            futures[r][c] =
+                tc_allreduce_async(life->group[r], (uint64_t)c, data[r][c], data[r][c],
+                                   c % 2 == 0 ? 100 : LARGE, TC_DTYPE_F32, TC_REDUCE_SUM, NULL);
         futures[r][CALLS] =
             r == 0 ? tc_send_async(life->group[r], 3, data[r][CALLS], LARGE, TC_DTYPE_F32, 1, NULL)
                    : tc_recv_async(life->group[r], 3, data[r][CALLS], LARGE, TC_DTYPE_F32, 0, NULL);
@@ -131,8 +131,8 @@ static void ignore(tc_log_level_t level, const char *line, void *arg)
 static uint64_t live_with_failure(uint64_t n, int forever)
 {
     struct life life = {0};
-    uint64_t    live = tci_alloc_live();
-    uint64_t    before = tci_alloc_total();
+    uint64_t live = tci_alloc_live();
+    uint64_t before = tci_alloc_total();
 
     tci_alloc_fail_at(n, forever);
     begin(&life);

@@ -22,9 +22,9 @@ enum { BATCH = 48 };
 /* Cases of a batch run at once, each under its own tag, started in another order on each rank. */
 struct batch {
     struct sim_world *world;
-    struct coll_run   runs[BATCH];
-    int               count;
-    uint64_t          random, total;
+    struct coll_run runs[BATCH];
+    int count;
+    uint64_t random, total;
 };
 
 static void shuffle(int *order, int count, uint64_t *random)
@@ -96,7 +96,7 @@ static bool kind_of(enum tci_coll coll, enum coll_kind *kind_out)
 static void add_plan(struct batch *batch, const struct tci_plan *plan, size_t count)
 {
     static const struct {
-        tc_dtype_t     dtype;
+        tc_dtype_t dtype;
         tc_reduce_op_t op;
     } ways[] = {{TC_DTYPE_F32, TC_REDUCE_SUM}, {TC_DTYPE_I16, TC_REDUCE_MAX}};
     struct coll_case what = {.count = count, .algorithm = plan->name};
@@ -214,10 +214,9 @@ static void exchange(uint32_t n, size_t count, uint64_t seed, tc_future **future
         for (size_t k = 0; k < count; k++)
             at[k] = is_send ? (float)(pair * 1000 + k) : -1;
         futures[started++] =
-            is_send ? tc_send_async(sim_group(world, from), 3, at, count, TC_DTYPE_F32, (int)to,
-                                    NULL)
-                    : tc_recv_async(sim_group(world, to), 3, at, count, TC_DTYPE_F32, (int)from,
-                                    NULL);
+            is_send
+                ? tc_send_async(sim_group(world, from), 3, at, count, TC_DTYPE_F32, (int)to, NULL)
+                : tc_recv_async(sim_group(world, to), 3, at, count, TC_DTYPE_F32, (int)from, NULL);
     }
     assert_true(sim_world_run(world, futures, started, TCI_NEVER));
     for (size_t i = 0; i < started; i++) {

@@ -20,10 +20,10 @@ enum { RANKS_MAX = 33, COUNT = 30000, EAGER_MAX = 8192 };
 /* A world whose ranks each have one future and a buffer. */
 struct scene {
     struct sim_world *world;
-    uint32_t          size;
-    uint64_t          live;
-    tc_future        *futures[RANKS_MAX];
-    float            *data;
+    uint32_t size;
+    uint64_t live;
+    tc_future *futures[RANKS_MAX];
+    float *data;
 };
 
 static void scene_open_with(struct scene *scene, uint32_t size, int timeout_ms, double jitter)
@@ -277,12 +277,12 @@ static void a_broken_link_ends_the_group_for_all(void **state)
 /* ---- Calls that differ ---------------------------------------------------------------------- */
 
 struct call {
-    const char    *coll; /* "allreduce", "broadcast", … */
-    size_t         count;
-    tc_dtype_t     dtype;
+    const char *coll; /* "allreduce", "broadcast", … */
+    size_t count;
+    tc_dtype_t dtype;
     tc_reduce_op_t op;
-    int            root;
-    const char    *algorithm;
+    int root;
+    const char *algorithm;
 };
 
 static tc_future *start_call(struct scene *scene, uint32_t rank, const struct call *call)
@@ -306,8 +306,8 @@ static tc_future *start_call(struct scene *scene, uint32_t rank, const struct ca
 
 /* The second use of the tag follows the first one, which all ranks agree on, without a pause. */
 struct follower {
-    struct scene      *scene;
-    uint32_t           rank;
+    struct scene *scene;
+    uint32_t rank;
     const struct call *call;
 };
 

@@ -22,10 +22,10 @@ enum { SECONDS_MAX = 20 };
 
 struct trial {
     const char *name, *algorithm;
-    uint32_t    size;
-    size_t      count;
-    bool        no_data, is_barrier;
-    int         numerics;
+    uint32_t size;
+    size_t count;
+    bool no_data, is_barrier;
+    int numerics;
 };
 
 static double seconds(void)
@@ -113,9 +113,16 @@ static void a_thousand_ranks_all_reduce_in_seconds(void **state)
 {
     static const struct trial trials[] = {
         {.name = "tree, fast", .algorithm = "tree", .size = 1024, .count = 1024, .numerics = 2},
-        {.name = "ring, fast, no data", .algorithm = "ring", .size = 1024, .count = 1 << 18,
-         .no_data = true, .numerics = 2},
-        {.name = "direct, canonical", .algorithm = "direct", .size = 1024, .count = 2048,
+        {.name = "ring, fast, no data",
+         .algorithm = "ring",
+         .size = 1024,
+         .count = 1 << 18,
+         .no_data = true,
+         .numerics = 2},
+        {.name = "direct, canonical",
+         .algorithm = "direct",
+         .size = 1024,
+         .count = 2048,
          .numerics = 1},
         {.name = "dissemination barrier", .size = 1024, .is_barrier = true},
     };

@@ -19,8 +19,8 @@
 static void expect_ok(tc_future *future)
 {
     if (tc_future_test(future) != TC_OK)
-        fail_msg("%s", tc_future_error(future) == NULL ? "pending"
-                                                       : tc_future_error(future)->message);
+        fail_msg("%s",
+                 tc_future_error(future) == NULL ? "pending" : tc_future_error(future)->message);
 }
 
 static tc_future *sum(struct sim_world *world, uint32_t rank, uint64_t tag, float *data,
@@ -73,12 +73,12 @@ enum { STEPS = 200, TAGS = 3, RANKS = 5 };
 /* A rank that goes from step to step on its own: whoever is ahead waits for nobody but the plan. */
 struct runner {
     struct sim_world *world;
-    uint32_t          rank;
-    float             data[TAGS];
-    int               step[TAGS], bad;
+    uint32_t rank;
+    float data[TAGS];
+    int step[TAGS], bad;
     struct link {
         struct runner *runner;
-        int            tag;
+        int tag;
     } links[TAGS];
 };
 
@@ -94,13 +94,13 @@ static void next_step(tc_future *future, void *arg)
     if (step == STEPS)
         return;
     *data = (float)(runner->rank + (uint32_t)step); /* sums to 10 + 5 * step */
-    future = tc_barrier_async(sim_group(runner->world, runner->rank), 100 + (uint64_t)link->tag,
-                              NULL);
+    future =
+        tc_barrier_async(sim_group(runner->world, runner->rank), 100 + (uint64_t)link->tag, NULL);
     tc_future_release(future); /* nobody waits for it: ranks run ahead of each other */
     if (step % 7 == 3)
-        future = tc_allreduce_async(sim_group(runner->world, runner->rank), TC_TAG_ORDERED + 1 +
-                                    (uint64_t)link->tag, data, data, 1, TC_DTYPE_F32,
-                                    TC_REDUCE_SUM, NULL);
+        future = tc_allreduce_async(sim_group(runner->world, runner->rank),
+                                    TC_TAG_ORDERED + 1 + (uint64_t)link->tag, data, data, 1,
+                                    TC_DTYPE_F32, TC_REDUCE_SUM, NULL);
     else
         future = sum(runner->world, runner->rank, (uint64_t)link->tag, data, 1, NULL);
     assert_int_equal(tc_future_then(future, next_step, link), TC_OK);
@@ -277,17 +277,17 @@ enum { STORM_OPS = 150, STORM_RANKS_MAX = 9 };
 /* One operation of one rank: started at its time, perhaps cancelled at another. */
 struct shot {
     struct storm *storm;
-    int           op;
-    uint32_t      rank;
+    int op;
+    uint32_t rank;
 };
 
 struct storm {
     struct sim_world *world;
-    uint32_t          size;
-    struct coll_run   runs[STORM_OPS];
-    bool              is_cancelled[STORM_OPS];
-    int               victim; /* a rank that is killed; -1: none */
-    struct shot       shots[STORM_OPS][STORM_RANKS_MAX];
+    uint32_t size;
+    struct coll_run runs[STORM_OPS];
+    bool is_cancelled[STORM_OPS];
+    int victim; /* a rank that is killed; -1: none */
+    struct shot shots[STORM_OPS][STORM_RANKS_MAX];
 };
 
 static void fire(void *arg)

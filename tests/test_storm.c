@@ -20,17 +20,17 @@ enum { RANKS = 4, THREADS = 8, TAGS_MAX = 1000 };
 enum fate { WAITED, DROPPED, CANCELLED };
 
 struct storm {
-    struct world    world;
-    int             tags;
+    struct world world;
+    int tags;
     struct coll_run runs[TAGS_MAX];
-    enum fate       fate[TAGS_MAX];
-    int             order[RANKS][TAGS_MAX];
+    enum fate fate[TAGS_MAX];
+    int order[RANKS][TAGS_MAX];
 };
 
 struct worker {
-    pthread_t     thread;
+    pthread_t thread;
     struct storm *storm;
-    int           rank, index;
+    int rank, index;
 };
 
 static uint64_t next(uint64_t *state)
@@ -44,7 +44,7 @@ static uint64_t next(uint64_t *state)
 /* A case of any kind; one in 16 is long enough to need credits and several lanes. */
 static struct coll_case any_case(uint64_t *state, int tag)
 {
-    static const tc_dtype_t     types[] = {TC_DTYPE_F32, TC_DTYPE_BF16, TC_DTYPE_I64, TC_DTYPE_U8};
+    static const tc_dtype_t types[] = {TC_DTYPE_F32, TC_DTYPE_BF16, TC_DTYPE_I64, TC_DTYPE_U8};
     static const tc_reduce_op_t ops[] = {TC_REDUCE_SUM, TC_REDUCE_AVG, TC_REDUCE_MAX};
     struct coll_case what = {.kind = (enum coll_kind)(next(state) % COLL_KINDS),
                              .count = next(state) % 3000,
@@ -87,11 +87,11 @@ static void plan_storm(struct storm *storm, uint64_t seed)
 static void *work(void *arg)
 {
     struct worker *worker = arg;
-    struct storm  *storm = worker->storm;
-    int            r = worker->rank;
+    struct storm *storm = worker->storm;
+    int r = worker->rank;
 
     for (int i = worker->index; i < storm->tags; i += THREADS) {
-        int              t = storm->order[r][i];
+        int t = storm->order[r][i];
         struct coll_run *run = &storm->runs[t];
         coll_start(run, storm->world.group[r], r);
         if (storm->fate[t] == CANCELLED && t % RANKS == r)
@@ -111,8 +111,7 @@ static void start_all(struct storm *storm)
     for (int r = 0; r < RANKS; r++)
         for (int i = 0; i < THREADS; i++) {
             workers[r][i] = (struct worker){.storm = storm, .rank = r, .index = i};
-            assert_int_equal(
-                pthread_create(&workers[r][i].thread, NULL, work, &workers[r][i]), 0);
+            assert_int_equal(pthread_create(&workers[r][i].thread, NULL, work, &workers[r][i]), 0);
         }
     for (int r = 0; r < RANKS; r++)
         for (int i = 0; i < THREADS; i++)
@@ -123,7 +122,7 @@ static void start_all(struct storm *storm)
 static bool settle_cancelled(struct storm *storm, int t)
 {
     struct coll_run *run = &storm->runs[t];
-    bool             all_good = true;
+    bool all_good = true;
 
     for (int r = 0; r < RANKS; r++) {
         tc_status_t status = world_wait(&storm->world, run->future[r]);
@@ -139,8 +138,8 @@ static bool settle_cancelled(struct storm *storm, int t)
 static void storm_of(uint64_t seed, int tags)
 {
     struct storm *storm = calloc(1, sizeof(*storm));
-    char          text[160];
-    int           cancelled = 0;
+    char text[160];
+    int cancelled = 0;
 
     assert_non_null(storm);
     storm->tags = tags;
@@ -176,7 +175,7 @@ static void storm_of(uint64_t seed, int tags)
 static void threads_start_tagged_collectives_in_any_order(void **state)
 {
     static const uint64_t seeds[] = {1, 2, 3};
-    size_t                n = test_effort() == 2 ? 3 : 1;
+    size_t n = test_effort() == 2 ? 3 : 1;
 
     (void)state;
     for (size_t s = 0; s < n; s++)
@@ -188,7 +187,7 @@ static void a_tag_is_used_again_and_again(void **state)
 {
     enum { STEPS = 300, LAYERS = 5 };
     struct world world;
-    int          steps = test_effort() == 0 ? 60 : STEPS;
+    int steps = test_effort() == 0 ? 60 : STEPS;
 
     (void)state;
     world_open(&world, 3, NULL);

@@ -12,21 +12,21 @@ enum { NET_SIZE_MAX = 8 };
 /* One rank: what its sink heard. */
 struct net_node {
     struct tci_transport_sink sink; /* first */
-    struct tci_cq             cq;
-    struct tci_transport     *transport; /* owned; NULL once closed */
-    bool                      refuses;   /* answer of admit */
-    unsigned                  admits, notices, losses, lefts, completions;
-    struct tci_notice         notice; /* the last one */
-    struct tci_error          error;
-    uint32_t                  lost_peer;
+    struct tci_cq cq;
+    struct tci_transport *transport; /* owned; NULL once closed */
+    bool refuses;                    /* answer of admit */
+    unsigned admits, notices, losses, lefts, completions;
+    struct tci_notice notice; /* the last one */
+    struct tci_error error;
+    uint32_t lost_peer;
 };
 
 /* All ranks in one process, on one loop that the test turns itself. */
 struct net {
     struct tci_loop *loop;
-    tc_context       context;
-    uint32_t         size;
-    struct net_node  nodes[NET_SIZE_MAX];
+    tc_context context;
+    uint32_t size;
+    struct net_node nodes[NET_SIZE_MAX];
 };
 
 /* A transport under test: fills transport of each node, on the loop; eager_bytes is agreed. */
@@ -52,7 +52,7 @@ void net_turn_until_held(struct net *net, uint32_t rank, uint64_t least);
 struct net_message {
     struct tci_xfer xfer;
     struct tci_call call;
-    uint8_t        *bytes; /* owned */
+    uint8_t *bytes; /* owned */
 };
 void net_send(struct net *net, struct net_message *message, uint32_t from, uint32_t to,
               uint64_t tag, size_t len);

@@ -40,23 +40,23 @@ TC_BEGIN_DECLS
 /* How to carry one operation out; fill with tc_options_default(), then change.  NULL is that
  * default.  All ranks give the same numerics and algorithm; the rest is each rank's own. */
 typedef struct tc_options {
-    uint32_t    abi_version;  /* TC_OPTIONS_ABI_VERSION; checked */
-    int         priority;     /* -128 … 127, higher goes first on every link [0] */
-    int         timeout_ms;   /* 0: of the context; -1: none */
-    tc_future *const *after;  /* futures to start behind; the list is copied, its futures kept */
-    size_t      n_after;      /* length of `after`; 0: start at once */
-    bool        auto_release; /* [true] */
-    int         numerics;     /* tc_numerics_t [DEFAULT: of the context] */
-    const char *algorithm;    /* "oneshot", "direct", "ring", "tree", …; NULL: choose */
+    uint32_t abi_version;    /* TC_OPTIONS_ABI_VERSION; checked */
+    int priority;            /* -128 … 127, higher goes first on every link [0] */
+    int timeout_ms;          /* 0: of the context; -1: none */
+    tc_future *const *after; /* futures to start behind; the list is copied, its futures kept */
+    size_t n_after;          /* length of `after`; 0: start at once */
+    bool auto_release;       /* [true] */
+    int numerics;            /* tc_numerics_t [DEFAULT: of the context] */
+    const char *algorithm;   /* "oneshot", "direct", "ring", "tree", …; NULL: choose */
 } tc_options;
 
 /* options = the defaults in brackets above; NULL is fine.  Any thread. */
 TC_API void tc_options_default(tc_options *options);
 
 /* recv = send[0] op send[1] op … op send[n-1] on every rank; `count` elements. */
-TC_API tc_future *tc_allreduce_async(tc_dist_ctx *group, uint64_t tag, const void *send,
-                                     void *recv, size_t count, tc_dtype_t dtype,
-                                     tc_reduce_op_t op, const tc_options *options);
+TC_API tc_future *tc_allreduce_async(tc_dist_ctx *group, uint64_t tag, const void *send, void *recv,
+                                     size_t count, tc_dtype_t dtype, tc_reduce_op_t op,
+                                     const tc_options *options);
 
 /* recv = the rank-th of n blocks of send[0] op … op send[n-1]; send holds n * count_per_rank
  * elements, recv count_per_rank.  In place: recv == send, the block comes first. */
@@ -70,8 +70,8 @@ TC_API tc_future *tc_broadcast_async(tc_dist_ctx *group, uint64_t tag, void *buf
 
 /* recv = send[0], send[1], …, send[n-1] one after the other; recv holds n * count_per_rank
  * elements.  In place: send == recv + rank * count_per_rank elements. */
-TC_API tc_future *tc_allgather_async(tc_dist_ctx *group, uint64_t tag, const void *send,
-                                     void *recv, size_t count_per_rank, tc_dtype_t dtype,
+TC_API tc_future *tc_allgather_async(tc_dist_ctx *group, uint64_t tag, const void *send, void *recv,
+                                     size_t count_per_rank, tc_dtype_t dtype,
                                      const tc_options *options);
 
 /* Settles when every rank has entered. */

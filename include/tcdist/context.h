@@ -58,9 +58,9 @@ typedef struct tc_config {
     size_t trace_events;
     /* error|warn|info|debug; NULL: TCDIST_LOG [warn]. */
     const char *log_level;
-    const void *key;        /* shared secret of the group; for a later release: NULL */
-    size_t      key_bytes;  /* length of `key`: 0 */
-    int         encryption; /* whether to encrypt; for a later release: 0 */
+    const void *key;  /* shared secret of the group; for a later release: NULL */
+    size_t key_bytes; /* length of `key`: 0 */
+    int encryption;   /* whether to encrypt; for a later release: 0 */
 } tc_config;
 
 /* Every field "not set".  Any thread. */

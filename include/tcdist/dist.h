@@ -22,13 +22,13 @@ typedef enum tc_dist_backend {
 
 /* How to form a group; fill with tc_dist_options_default(), then change. */
 typedef struct tc_dist_options {
-    uint32_t    abi_version; /* TC_DIST_OPTIONS_ABI_VERSION; checked */
-    int         backend;     /* tc_dist_backend_t [TC_DIST_ANY] */
-    int         world_size;  /* [1] */
-    int         rank;        /* [0] */
+    uint32_t abi_version;       /* TC_DIST_OPTIONS_ABI_VERSION; checked */
+    int backend;                /* tc_dist_backend_t [TC_DIST_ANY] */
+    int world_size;             /* [1] */
+    int rank;                   /* [0] */
     const char *rendezvous_url; /* "tcp://host:port": rank 0 listens there, the others come */
-    int         timeout_ms;  /* to form the group; 0: of the context; -1: none */
-    int         listen_fd;   /* rank 0: a listening socket for the URL, taken over; -1: make one */
+    int timeout_ms;             /* to form the group; 0: of the context; -1: none */
+    int listen_fd; /* rank 0: a listening socket for the URL, taken over; -1: make one */
 } tc_dist_options;
 
 /* options = the defaults in brackets above; NULL is fine.  Any thread. */

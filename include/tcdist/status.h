@@ -41,8 +41,8 @@ typedef enum tc_status {
 /* What went wrong, for people and programs. */
 typedef struct tc_error {
     tc_status_t status;    /* never TC_OK or TC_PENDING */
-    int         rank;      /* the rank at fault; -1 where none is to blame */
-    uint64_t    tag;       /* of the operation; 0 where there is none */
+    int rank;              /* the rank at fault; -1 where none is to blame */
+    uint64_t tag;          /* of the operation; 0 where there is none */
     const char *operation; /* the call without prefix and suffix: "allreduce"; "" for none */
     const char *message;   /* one sentence: what, who, what to do */
 } tc_error;

@@ -22,17 +22,17 @@ TC_API void tc_trace_span(tc_context *context, const char *name, uint64_t id, ui
 typedef struct tc_trace_event {
     const char *name;     /* "allreduce", "fold", or a span's own */
     const char *category; /* "collective", "step", "transfer", "app" */
-    uint64_t    begin_ns; /* as tc_trace_now_ns() */
-    uint64_t    end_ns;   /* begin_ns for an instant */
-    uint64_t    tag;      /* of the operation, or the span's id */
-    uint64_t    bytes;    /* of payload; 0 where there is none */
-    int         rank;     /* in the group; -1 where there is none */
-    uint32_t    thread;   /* small number of the thread that recorded it */
+    uint64_t begin_ns;    /* as tc_trace_now_ns() */
+    uint64_t end_ns;      /* begin_ns for an instant */
+    uint64_t tag;         /* of the operation, or the span's id */
+    uint64_t bytes;       /* of payload; 0 where there is none */
+    int rank;             /* in the group; -1 where there is none */
+    uint32_t thread;      /* small number of the thread that recorded it */
 } tc_trace_event;
 
 /* Call fn for each event still kept, oldest first.  Any thread; a consistent copy is taken. */
-TC_API void tc_trace_visit(tc_context *context,
-                           void (*fn)(const tc_trace_event *event, void *arg), void *arg);
+TC_API void tc_trace_visit(tc_context *context, void (*fn)(const tc_trace_event *event, void *arg),
+                           void *arg);
 
 /* Write the events as Chrome trace JSON (one process a rank, one row a thread).
  * TC_ERR_INVALID_ARG with the system's reason when the file can't be written.  Any thread. */

@@ -10,7 +10,7 @@
 #define TCI_LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 /* The object that contains `member` at `ptr`. */
-#define tci_container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define tci_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 #define TCI_NS_PER_MS 1000000ull
 #define TCI_NS_PER_US 1000ull

@@ -33,14 +33,14 @@ static struct tci_tag *tag_of(struct tci_comm *comm, const struct tci_key *key, 
 
 /* A later turn fails an operation, since the transport may not be called from its own calls. */
 struct doom {
-    struct tci_task  task;
+    struct tci_task task;
     struct tci_comm *comm;
-    struct tci_key   key;
-    uint32_t         peer;
+    struct tci_key key;
+    uint32_t peer;
     struct tci_error error;
-    struct tci_call  call;    /* of is_late */
-    bool             tell;
-    bool             is_late; /* it has ended well here: only the others can still fail */
+    struct tci_call call; /* of is_late */
+    bool tell;
+    bool is_late; /* it has ended well here: only the others can still fail */
 };
 
 static void tell_late(const struct doom *doom)
@@ -63,7 +63,7 @@ static void tell_late(const struct doom *doom)
 
 static void carry_out_doom(struct tci_task *task)
 {
-    struct doom    *doom = tci_container_of(task, struct doom, task);
+    struct doom *doom = tci_container_of(task, struct doom, task);
     struct tci_tag *tag = tag_of(doom->comm, &doom->key, doom->peer);
 
     if (doom->is_late)
@@ -83,11 +83,8 @@ static struct doom *doom_new(struct tci_comm *comm, const struct tci_key *key, u
 
     if (doom == NULL)
         return NULL; /* the operation then ends at its deadline */
-    *doom = (struct doom){.task = {.fn = carry_out_doom},
-                          .comm = comm,
-                          .key = *key,
-                          .peer = peer,
-                          .tell = tell};
+    *doom = (struct doom){
+        .task = {.fn = carry_out_doom}, .comm = comm, .key = *key, .peer = peer, .tell = tell};
     /* Counted as an operation, so that the group outlives it. */
     atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
     comm->exec->ops->post(comm->exec, &doom->task);
@@ -98,14 +95,14 @@ static void doom_mismatch(struct tci_comm *comm, struct tci_op *op, uint32_t pee
                           const struct tci_call *call)
 {
     struct doom *doom = doom_new(comm, &op->key, peer, true);
-    char         mine[160], theirs[160], tag[48];
+    char mine[160], theirs[160], tag[48];
 
     if (doom == NULL)
         return;
     tci_error_set(&doom->error, TC_ERR_MISMATCH, (int)peer, op->args.tag, op->args.name,
-                  "%s, %s: rank %d calls %s, rank %u calls %s: make the calls agree",
-                  op->args.name, tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)),
-                  comm->rank, tci_call_print(&op->args.call, mine, sizeof(mine)), peer,
+                  "%s, %s: rank %d calls %s, rank %u calls %s: make the calls agree", op->args.name,
+                  tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)), comm->rank,
+                  tci_call_print(&op->args.call, mine, sizeof(mine)), peer,
                   tci_call_print(call, theirs, sizeof(theirs)));
 }
 
@@ -115,8 +112,8 @@ static void look_back(struct tci_comm *comm, struct tci_tag *tag, uint32_t peer,
                       const struct tci_key *key, const struct tci_call *call)
 {
     struct doom *doom;
-    char         mine[160], theirs[160], text[48];
-    const char  *name;
+    char mine[160], theirs[160], text[48];
+    const char *name;
 
     if (key->use != tag->done_use || tci_call_is_equal(call, &tag->done))
         return;
@@ -158,7 +155,7 @@ static bool admit(struct tci_transport_sink *sink, uint32_t peer, const struct t
                   const struct tci_call *call)
 {
     struct tci_comm *comm = comm_of(sink);
-    struct tci_tag  *tag = tag_of(comm, key, peer);
+    struct tci_tag *tag = tag_of(comm, key, peer);
 
     if (tag == NULL || key->group != comm->group || tci_tag_is_dead(tag, key->use))
         return false;
@@ -178,8 +175,8 @@ static bool admit(struct tci_transport_sink *sink, uint32_t peer, const struct t
 
 static void end_noticed(struct tci_comm *comm, uint32_t peer, const struct tci_notice *notice)
 {
-    struct tci_tag  *tag = tag_of(comm, &notice->key, peer);
-    uint32_t         use = notice->key.use;
+    struct tci_tag *tag = tag_of(comm, &notice->key, peer);
+    uint32_t use = notice->key.use;
     struct tci_error error = {0};
 
     if (tag == NULL || notice->key.group != comm->group || tci_tag_is_dead(tag, use))
@@ -200,9 +197,9 @@ static void end_noticed(struct tci_comm *comm, uint32_t peer, const struct tci_n
 
 /* Notices are handled in a turn of their own, for the same reason as a doom. */
 struct news {
-    struct tci_task   task;
-    struct tci_comm  *comm;
-    uint32_t          peer;
+    struct tci_task task;
+    struct tci_comm *comm;
+    uint32_t peer;
     struct tci_notice notice;
 };
 
@@ -220,7 +217,7 @@ static void relay(struct tci_comm *comm, uint32_t from, const struct tci_notice 
 static void break_by_loss(struct tci_comm *comm)
 {
     const struct tci_notice *notice = &comm->loss.notice;
-    struct tci_error         error = {0};
+    struct tci_error error = {0};
 
     tci_error_set(&error, TC_ERR_PEER_LOST, notice->culprit, 0, NULL, "%s", notice->text);
     tci_comm_break(comm, &error);
@@ -265,7 +262,7 @@ static void peer_lost(struct tci_transport_sink *sink, uint32_t peer, const stru
 
 static void read_news(struct tci_task *task)
 {
-    struct news     *news = tci_container_of(task, struct news, task);
+    struct news *news = tci_container_of(task, struct news, task);
     struct tci_comm *comm = news->comm;
 
     if (comm->transport != NULL) {
@@ -292,7 +289,7 @@ static void read_news(struct tci_task *task)
 static void noticed(struct tci_transport_sink *sink, uint32_t peer, const struct tci_notice *notice)
 {
     struct tci_comm *comm = comm_of(sink);
-    struct news     *news;
+    struct news *news;
 
     if (notice->kind == TCI_NOTICE_LOST) {
         know_loss(comm, notice);

@@ -10,43 +10,43 @@
 #include "tcdist/dist.h"
 
 struct tci_comm_config {
-    int      rank, size;
-    uint32_t group;         /* number on the wire */
-    size_t   segment_bytes; /* agreed */
-    int      numerics;      /* agreed default, resolved */
-    const char *algorithm;  /* agreed default, "" for none; copied */
+    int rank, size;
+    uint32_t group;        /* number on the wire */
+    size_t segment_bytes;  /* agreed */
+    int numerics;          /* agreed default, resolved */
+    const char *algorithm; /* agreed default, "" for none; copied */
 };
 
 struct tci_comm {
-    tc_context               *context;
-    struct tci_exec          *exec;
-    struct tci_transport     *transport; /* owned; NULL in a group of one */
+    tc_context *context;
+    struct tci_exec *exec;
+    struct tci_transport *transport; /* owned; NULL in a group of one */
     struct tci_transport_sink sink;
-    struct tci_cq             cq;
-    int                       rank, size;
-    uint32_t                  group;
-    size_t                    segment_bytes;
-    int                       numerics;
-    char                      algorithm[24];
-    size_t                    eager_max;
-    struct tci_tags           tags;
-    struct tci_list           ops;  /* entered and not settled */
-    struct tci_list           busy; /* lanes that fold in pieces */
-    struct tci_step_xfer     *xfers_free;
-    _Atomic uint64_t          ordered_next;  /* number of the next ordered collective */
-    _Atomic uint64_t         *ordered_p2p;   /* owned; [2 * peer + is_receive] */
-    _Atomic uint64_t          ops_live;      /* started and not freed, any thread */
+    struct tci_cq cq;
+    int rank, size;
+    uint32_t group;
+    size_t segment_bytes;
+    int numerics;
+    char algorithm[24];
+    size_t eager_max;
+    struct tci_tags tags;
+    struct tci_list ops;  /* entered and not settled */
+    struct tci_list busy; /* lanes that fold in pieces */
+    struct tci_step_xfer *xfers_free;
+    _Atomic uint64_t ordered_next; /* number of the next ordered collective */
+    _Atomic uint64_t *ordered_p2p; /* owned; [2 * peer + is_receive] */
+    _Atomic uint64_t ops_live;     /* started and not freed, any thread */
     struct {
         const char *name; /* NULL: nothing yet */
-        uint32_t    space;
-        uint64_t    tag, at_ns;
-    } last; /* what this rank has entered last */
+        uint32_t space;
+        uint64_t tag, at_ns;
+    } last;                 /* what this rank has entered last */
     struct tci_error error; /* first loss; status TC_OK while all is well.  Written on the loop,
                              * under `lock`, read by any thread under it. */
-    pthread_mutex_t  lock;
+    pthread_mutex_t lock;
     struct { /* the first rank that was lost, from the moment on that it is known */
-        struct tci_task   task;
-        bool              is_known;
+        struct tci_task task;
+        bool is_known;
         struct tci_notice notice;
     } loss;
     /* The roof's: asked when nothing is live any more, and when the transport has said goodbye. */

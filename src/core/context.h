@@ -14,11 +14,11 @@
 
 /* Made and ended by the roof (tcdist.c); core reads it. */
 struct tc_context {
-    struct tci_exec   *exec;    /* owned by the roof */
-    struct tci_trace  *trace;   /* owned */
-    tc_config          config;  /* every field resolved: none is "not set" any more */
-    struct tci_pool    futures; /* of tc_future */
-    struct tci_pool    ops;     /* of struct tci_op */
+    struct tci_exec *exec;      /* owned by the roof */
+    struct tci_trace *trace;    /* owned */
+    tc_config config;           /* every field resolved: none is "not set" any more */
+    struct tci_pool futures;    /* of tc_future */
+    struct tci_pool ops;        /* of struct tci_op */
     struct tci_scratch scratch; /* loop thread */
 
     /* Groups that stand; tc_shutdown has them closed and waits until none is left.  Loop thread. */
@@ -27,10 +27,10 @@ struct tc_context {
     void (*close_joins)(struct tc_context *context);
     void (*close_groups)(struct tc_context *context); /* the roof's; NULL: there never was one */
 
-    atomic_uint        holds;     /* of futures, and of the roof; the last frees the context */
-    struct tc_future  *no_memory; /* a reference: what is given where no future is to be had */
-    pthread_mutex_t    promises_lock;
-    struct tc_future  *promises; /* all that exist; linked by promise_next */
+    atomic_uint holds;           /* of futures, and of the roof; the last frees the context */
+    struct tc_future *no_memory; /* a reference: what is given where no future is to be had */
+    pthread_mutex_t promises_lock;
+    struct tc_future *promises; /* all that exist; linked by promise_next */
 };
 
 /* A context with its pools, exec and trace NULL; NULL without memory.  op_bytes: the size of an

@@ -19,11 +19,11 @@ enum { GRACE_MS_MAX = 1000 };
 enum knowledge { SILENT, NOT_ENTERED, ENTERED, FINISHED };
 
 struct tci_answers {
-    int             first_absent; /* lowest rank that has not entered; -1: none so far */
-    char            text[256];    /* what it said it did last */
-    struct tci_call call;         /* of a rank that entered with another call … */
-    int             differs;      /* … this one; -1: none */
-    uint8_t         ranks[];      /* enum knowledge of each */
+    int first_absent;     /* lowest rank that has not entered; -1: none so far */
+    char text[256];       /* what it said it did last */
+    struct tci_call call; /* of a rank that entered with another call … */
+    int differs;          /* … this one; -1: none */
+    uint8_t ranks[];      /* enum knowledge of each */
 };
 
 static uint64_t now(const struct tci_comm *comm)
@@ -33,9 +33,9 @@ static uint64_t now(const struct tci_comm *comm)
 
 static void ask(struct tci_op *op)
 {
-    struct tci_comm  *comm = op->comm;
-    struct tci_notice notice = {.kind = TCI_NOTICE_ASK, .culprit = comm->rank, .key = op->key,
-                                .call = op->args.call};
+    struct tci_comm *comm = op->comm;
+    struct tci_notice notice = {
+        .kind = TCI_NOTICE_ASK, .culprit = comm->rank, .key = op->key, .call = op->args.call};
 
     op->is_asked = true;
     if (comm->transport == NULL || op->state != TCI_OP_RUNNING)
@@ -87,8 +87,8 @@ static void conclude(struct tci_op *op)
 {
     const struct tci_answers *answers = op->answers;
     unsigned long long ms = (op->deadline_ns - op->begin_ns) / TCI_NS_PER_MS;
-    int                silent = first_with(op, SILENT), peer = waited_for(op);
-    char               mine[160], theirs[160];
+    int silent = first_with(op, SILENT), peer = waited_for(op);
+    char mine[160], theirs[160];
 
     if (op->state == TCI_OP_WAITING)
         tci_op_fail_with(op, TC_ERR_TIMEOUT, op->comm->rank, true,
@@ -97,13 +97,13 @@ static void conclude(struct tci_op *op)
                          op->comm->rank, ms);
     else if (answers != NULL && answers->first_absent >= 0)
         tci_op_fail_with(op, TC_ERR_TIMEOUT, answers->first_absent, true,
-                         "rank %d has not entered it within %llu ms; %s", answers->first_absent,
-                         ms, answers->text);
+                         "rank %d has not entered it within %llu ms; %s", answers->first_absent, ms,
+                         answers->text);
     else if (answers != NULL && answers->differs >= 0)
         tci_op_fail_with(op, TC_ERR_MISMATCH, answers->differs, true,
-                         "rank %d calls %s, rank %d calls %s: make the calls agree",
-                         op->comm->rank, tci_call_print(&op->args.call, mine, sizeof(mine)),
-                         answers->differs, tci_call_print(&answers->call, theirs, sizeof(theirs)));
+                         "rank %d calls %s, rank %d calls %s: make the calls agree", op->comm->rank,
+                         tci_call_print(&op->args.call, mine, sizeof(mine)), answers->differs,
+                         tci_call_print(&answers->call, theirs, sizeof(theirs)));
     else if (silent >= 0)
         tci_op_fail_with(op, TC_ERR_TIMEOUT, silent, true,
                          "rank %d does not answer, %llu ms after the call: its loop does not turn, "
@@ -120,13 +120,12 @@ static void conclude(struct tci_op *op)
 /* Time kept for the answers. */
 static uint64_t grace_of(const struct tci_op *op)
 {
-    return tci_min((uint64_t)op->args.timeout_ms * TCI_NS_PER_MS / 4,
-                   GRACE_MS_MAX * TCI_NS_PER_MS);
+    return tci_min((uint64_t)op->args.timeout_ms * TCI_NS_PER_MS / 4, GRACE_MS_MAX * TCI_NS_PER_MS);
 }
 
 static void on_time(struct tci_timer *timer)
 {
-    struct tci_op   *op = tci_container_of(timer, struct tci_op, timer);
+    struct tci_op *op = tci_container_of(timer, struct tci_op, timer);
     struct tci_exec *exec = op->comm->exec;
 
     if (op->is_asked) {
@@ -144,7 +143,7 @@ static void on_time(struct tci_timer *timer)
 void tci_diagnose_arm(struct tci_op *op)
 {
     struct tci_exec *exec = op->comm->exec;
-    uint64_t         timeout_ns;
+    uint64_t timeout_ns;
 
     op->deadline_ns = TCI_NEVER;
     if (op->args.timeout_ms < 0)
@@ -166,8 +165,7 @@ static void describe_last(const struct tci_comm *comm, char *text, size_t text_b
         snprintf(text, text_bytes, "it has not entered anything yet");
     else
         snprintf(text, text_bytes, "what it entered last is %s, %s, %.1f s before it was asked",
-                 comm->last.name,
-                 tci_tag_print(comm->last.space, comm->last.tag, tag, sizeof(tag)),
+                 comm->last.name, tci_tag_print(comm->last.space, comm->last.tag, tag, sizeof(tag)),
                  (double)(now(comm) - comm->last.at_ns) * 1e-9);
 }
 
@@ -177,13 +175,13 @@ void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_
                                 .peer = asked->key.space >= TCI_SPACE_P2P_UP ? (int32_t)from
                                                                              : TCI_ALL_PEERS,
                                 .space = asked->key.space};
-    struct tci_tag     *tag = tci_tags_get(&comm->tags, &name);
-    struct tci_notice   answer = {.kind = TCI_NOTICE_ANSWER,
-                                  .status = TC_ERR_NOT_INITIALIZED,
-                                  .culprit = comm->rank,
-                                  .arg = (uint64_t)asked->culprit,
-                                  .key = asked->key,
-                                  .call = asked->call};
+    struct tci_tag *tag = tci_tags_get(&comm->tags, &name);
+    struct tci_notice answer = {.kind = TCI_NOTICE_ANSWER,
+                                .status = TC_ERR_NOT_INITIALIZED,
+                                .culprit = comm->rank,
+                                .arg = (uint64_t)asked->culprit,
+                                .key = asked->key,
+                                .call = asked->call};
 
     if (asked->culprit < 0 || asked->culprit >= comm->size || asked->culprit == comm->rank)
         return;
@@ -199,7 +197,7 @@ void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_
 
 void tci_diagnose_heard(struct tci_comm *comm, const struct tci_notice *answer)
 {
-    bool                is_p2p = answer->key.space >= TCI_SPACE_P2P_UP;
+    bool is_p2p = answer->key.space >= TCI_SPACE_P2P_UP;
     struct tci_tag_name name = {.tag = answer->key.tag,
                                 .peer = is_p2p ? answer->culprit : TCI_ALL_PEERS,
                                 .space = answer->key.space};

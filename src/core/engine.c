@@ -29,9 +29,9 @@ static size_t cut_len(size_t count, uint32_t blocks, uint32_t b)
 static uint8_t *slice_at(const struct tci_lane *lane, struct tci_slice slice)
 {
     const struct tci_op *op = lane->op;
-    enum tci_layout      layout = op->args.plan->layout;
-    const uint8_t       *base = slice.buf == TCI_BUF_SRC ? op->args.send : op->args.recv;
-    size_t               at = lane->first;
+    enum tci_layout layout = op->args.plan->layout;
+    const uint8_t *base = slice.buf == TCI_BUF_SRC ? op->args.send : op->args.recv;
+    size_t at = lane->first;
 
     if (slice.buf == TCI_BUF_TMP) {
         TC_ASSERT(slice.block < op->slots);
@@ -49,8 +49,8 @@ static uint8_t *slice_at(const struct tci_lane *lane, struct tci_slice slice)
 /* Elements that a step moves: as many as its slice in SRC or DST has. */
 static size_t step_elems(const struct tci_lane *lane, const struct tci_step *step)
 {
-    bool             by_src = step->kind == TCI_STEP_SEND ? step->src.buf != TCI_BUF_TMP
-                                                          : step->dst.buf == TCI_BUF_TMP;
+    bool by_src =
+        step->kind == TCI_STEP_SEND ? step->src.buf != TCI_BUF_TMP : step->dst.buf == TCI_BUF_TMP;
     struct tci_slice slice = by_src ? step->src : step->dst;
 
     switch (lane->op->args.plan->layout) {
@@ -90,9 +90,9 @@ static void prepare_fold(struct tci_step_xfer *xfer, const struct tci_step *step
 /* Hand a SEND, RECV or RECV_REDUCE to the transport; false without memory. */
 static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
 {
-    struct tci_op        *op = lane->op;
+    struct tci_op *op = lane->op;
     struct tci_step_xfer *xfer = get_xfer(op->comm);
-    bool                  is_send = step->kind == TCI_STEP_SEND;
+    bool is_send = step->kind == TCI_STEP_SEND;
 
     if (xfer == NULL)
         return false;
@@ -121,8 +121,8 @@ static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
 static void copy(struct tci_lane *lane, const struct tci_step *step)
 {
     const uint8_t *src = slice_at(lane, step->src);
-    uint8_t       *dst = slice_at(lane, step->dst);
-    size_t         elems = step_elems(lane, step);
+    uint8_t *dst = slice_at(lane, step->dst);
+    size_t elems = step_elems(lane, step);
 
     if (src != dst && elems > 0)
         memmove(dst, src, elems * lane->op->args.elem_bytes);
@@ -132,8 +132,8 @@ static void copy(struct tci_lane *lane, const struct tci_step *step)
 static bool fold(struct tci_lane *lane, const struct tci_step *step)
 {
     struct tci_op *op = lane->op;
-    uint32_t       ranks = op->args.shape.size, me = op->args.shape.rank;
-    size_t         size = op->args.elem_bytes, elems = step_elems(lane, step);
+    uint32_t ranks = op->args.shape.size, me = op->args.shape.rank;
+    size_t size = op->args.elem_bytes, elems = step_elems(lane, step);
     size_t some = tci_min(elems - lane->fold_done, tci_max(1, FOLD_BYTES_MAX / ranks / size));
     size_t at = lane->fold_done * size;
 
@@ -204,12 +204,12 @@ static bool open_step(struct tci_lane *lane, uint32_t k, const struct tci_step *
 static bool open_steps(struct tci_lane *lane)
 {
     const struct tci_op *op = lane->op;
-    uint32_t             left = op->steps - lane->base;
-    uint64_t             within = left >= TCI_WINDOW ? ~UINT64_C(0) : (UINT64_C(1) << left) - 1;
-    uint64_t             ended_before = lane->ended;
+    uint32_t left = op->steps - lane->base;
+    uint64_t within = left >= TCI_WINDOW ? ~UINT64_C(0) : (UINT64_C(1) << left) - 1;
+    uint64_t ended_before = lane->ended;
 
     for (uint64_t closed = within & ~lane->open; closed != 0; closed &= closed - 1) {
-        uint32_t        k = (uint32_t)__builtin_ctzll(closed);
+        uint32_t k = (uint32_t)__builtin_ctzll(closed);
         struct tci_step step = {0};
         if (lane->is_folding)
             break; /* one fold at a time keeps the scratch cursor single */
@@ -235,7 +235,7 @@ static void advance(struct tci_lane *lane)
 static bool load_segment(struct tci_lane *lane)
 {
     struct tci_op *op = lane->op;
-    size_t         old_bytes = lane->slot_bytes;
+    size_t old_bytes = lane->slot_bytes;
 
     if (op->lanes_next == op->lanes_total)
         return false;
@@ -248,8 +248,8 @@ static bool load_segment(struct tci_lane *lane)
         return true;
     if (lane->tmp != NULL && old_bytes > 0)
         return true; /* the first segment is the largest */
-    size_t elems = op->args.plan->layout == TCI_LAYOUT_CUT ? cut_len(lane->count, op->blocks, 0)
-                                                           : lane->count;
+    size_t elems =
+        op->args.plan->layout == TCI_LAYOUT_CUT ? cut_len(lane->count, op->blocks, 0) : lane->count;
     size_t bytes;
     lane->slot_bytes = (elems * op->args.elem_bytes + 63) & ~(size_t)63;
     if (tci_array_bytes(lane->slot_bytes, op->slots, &bytes))
@@ -282,7 +282,7 @@ static void pump(struct tci_lane *lane)
 void tci_engine_start(struct tci_op *op)
 {
     const struct tci_plan *plan = op->args.plan;
-    uint32_t               lanes;
+    uint32_t lanes;
 
     op->steps = plan->steps(&op->args.shape);
     op->blocks = plan->layout == TCI_LAYOUT_CUT ? plan->blocks(&op->args.shape) : 1;
@@ -293,8 +293,8 @@ void tci_engine_start(struct tci_op *op)
     if (op->slots > 0) {
         op->inputs = tci_alloc_array(op->args.shape.size, sizeof(*op->inputs));
         if (op->inputs == NULL) {
-            tci_op_fail_with(op, TC_ERR_ALLOC, op->comm->rank, true,
-                             "rank %d has no memory left", op->comm->rank);
+            tci_op_fail_with(op, TC_ERR_ALLOC, op->comm->rank, true, "rank %d has no memory left",
+                             op->comm->rank);
             return;
         }
     }
@@ -334,21 +334,20 @@ void tci_engine_end(struct tci_op *op)
 static void end_transfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
 {
     struct tci_lane *lane = xfer->lane;
-    struct tci_op   *op = lane->op;
-    tc_status_t      status = xfer->x.status;
-    uint32_t         peer = xfer->x.peer, k = xfer->step - lane->base;
+    struct tci_op *op = lane->op;
+    tc_status_t status = xfer->x.status;
+    uint32_t peer = xfer->x.peer, k = xfer->step - lane->base;
 
     TC_ASSERT(op->xfers_live > 0);
     op->xfers_live--;
     if (status == TC_OK && op->state == TCI_OP_RUNNING) {
         TC_ASSERT(k < TCI_WINDOW && (lane->open >> k & 1) && !(lane->ended >> k & 1));
-        tci_trace_add(comm->context->trace,
-                      &(struct tci_trace_record){.kind = TCI_TRACE_XFER_END,
-                                                 .rank = comm->rank,
-                                                 .begin_ns = xfer->begin_ns,
-                                                 .end_ns = tci_trace_now(),
-                                                 .tag = xfer->x.key.tag,
-                                                 .a = xfer->x.len});
+        tci_trace_add(comm->context->trace, &(struct tci_trace_record){.kind = TCI_TRACE_XFER_END,
+                                                                       .rank = comm->rank,
+                                                                       .begin_ns = xfer->begin_ns,
+                                                                       .end_ns = tci_trace_now(),
+                                                                       .tag = xfer->x.key.tag,
+                                                                       .a = xfer->x.len});
         lane->ended |= UINT64_C(1) << k;
     }
     xfer->next_free = comm->xfers_free;
@@ -369,7 +368,7 @@ static void end_transfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
 /* One more piece of a long fold. */
 static void go_on_folding(struct tci_lane *lane)
 {
-    struct tci_op  *op = lane->op;
+    struct tci_op *op = lane->op;
     struct tci_step step = {0};
 
     op->args.plan->step(&op->args.shape, lane->fold_step, &step);

@@ -10,7 +10,7 @@
 /* A tc_error with the room for its sentence.  All zero: nothing went wrong. */
 struct tci_error {
     tc_error pub; /* message points at text below, once set */
-    char     text[384];
+    char text[384];
 };
 
 /* Write the cause down, unless one is written already.  `operation` is a static string or NULL. */

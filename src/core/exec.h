@@ -21,7 +21,7 @@ struct tci_task {
 /* Something to run once at a time.  All zero at first, but for fn. */
 struct tci_timer {
     uint64_t deadline_ns;
-    size_t   heap_at; /* 1 + place in the heap; 0: not armed */
+    size_t heap_at; /* 1 + place in the heap; 0: not armed */
     void (*fn)(struct tci_timer *self);
 };
 

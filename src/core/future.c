@@ -21,11 +21,9 @@ struct tci_future_hook tci_hooks_closed;
         .state = TCI_FUTURE_SETTLED,                                                               \
         .fd = -1,                                                                                  \
         .hooks = TCI_HOOKS_CLOSED,                                                                 \
-        .error = {.pub = {.status = (cause),                                               \
-                          .rank = -1,                                                              \
-                          .operation = "",                                                         \
-                          .message = name.error.text},                                             \
-                  .text = says}}
+        .error = {                                                                                 \
+            .pub = {.status = (cause), .rank = -1, .operation = "", .message = name.error.text},   \
+            .text = says}}
 STATIC_FUTURE(no_memory, TC_ERR_ALLOC, "no memory for a future");
 STATIC_FUTURE(no_context, TC_ERR_INVALID_ARG, "the group, or the context, is NULL");
 

@@ -25,9 +25,10 @@ void tci_future_settle(tc_future *future, tc_status_t status, const struct tci_e
  * has no descriptor and refuses continuations.  Any thread. */
 tc_future *tci_future_failed(tc_context *context, const struct tci_error *error);
 /* The same from a formatted cause without rank. */
-__attribute__((format(printf, 4, 5))) tc_future *
-tci_future_fail(tc_context *context, tc_status_t status, const char *operation, const char *fmt,
-                ...);
+__attribute__((format(printf, 4, 5))) tc_future *tci_future_fail(tc_context *context,
+                                                                 tc_status_t status,
+                                                                 const char *operation,
+                                                                 const char *fmt, ...);
 
 /* Whose loop settles it; NULL for the static futures. */
 tc_context *tci_future_context(const tc_future *future);
@@ -39,11 +40,11 @@ bool tci_future_is_settled(const tc_future *future); /* any thread; acquire */
  * until then. */
 struct tci_future_hook {
     struct tci_future_hook *next;
-    struct tci_task         task;
-    tc_future              *future;
+    struct tci_task task;
+    tc_future *future;
     void (*fn)(tc_future *future, void *arg);
     void *arg;
-    bool  owned; /* by tc_future_then: has a reference, is given back before fn is called */
+    bool owned; /* by tc_future_then: has a reference, is given back before fn is called */
 };
 /* Call hook->fn on the loop once the future is settled; never from within.  Any thread.  Not for
  * futures without a context. */

@@ -19,22 +19,22 @@ struct tc_future {
     atomic_uint refs;
     atomic_uint state;   /* futex word */
     atomic_uint waiters; /* asleep on state, or about to be */
-    atomic_int  fd;      /* -1 until somebody asks for it */
+    atomic_int fd;       /* -1 until somebody asks for it */
     /* Newest first; TCI_HOOKS_CLOSED when settled. */
     _Atomic(struct tci_future_hook *) hooks;
 
     void (*cancel)(void *arg); /* NULL: can't be cancelled */
-    void           *cancel_arg;
+    void *cancel_arg;
     struct tci_task cancel_task;
-    atomic_bool     cancel_is_posted;
+    atomic_bool cancel_is_posted;
 
     struct tci_future_hook first; /* so that one continuation needs no memory */
-    atomic_bool            first_is_used;
+    atomic_bool first_is_used;
 
     /* Of promises. */
-    bool              is_promise;
-    atomic_int        promised; /* the first outcome given; TC_PENDING: none yet */
-    struct tci_task   settle_task;
+    bool is_promise;
+    atomic_int promised; /* the first outcome given; TC_PENDING: none yet */
+    struct tci_task settle_task;
     struct tc_future *promise_prev, *promise_next; /* in context->promises, under its lock */
 
     /* Written before state becomes SETTLED, constant afterwards. */

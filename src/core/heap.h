@@ -10,7 +10,7 @@
 
 struct tci_heap {
     struct tci_timer **slots; /* owned; slots[0] is the earliest */
-    size_t             count, room;
+    size_t count, room;
 };
 
 void tci_heap_fini(struct tci_heap *heap);

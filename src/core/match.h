@@ -26,24 +26,24 @@ enum tci_early_kind { TCI_EARLY_DATA, TCI_EARLY_WANT, TCI_EARLY_CREDIT };
 enum { TCI_EARLY_ROOM = 384 };
 struct tci_early {
     struct tci_list link;
-    struct tci_key  key;
+    struct tci_key key;
     struct tci_call call;
-    uint32_t        peer;
-    uint8_t         kind;
-    uint64_t        total, filled; /* of the payload; equal once it is all here */
-    uint8_t        *payload;       /* in `room`, or owned */
-    uint8_t         room[TCI_EARLY_ROOM];
+    uint32_t peer;
+    uint8_t kind;
+    uint64_t total, filled; /* of the payload; equal once it is all here */
+    uint8_t *payload;       /* in `room`, or owned */
+    uint8_t room[TCI_EARLY_ROOM];
 };
 
 /* Everything of one transport that waits for its other half.  Equal keys of one peer are found
  * in the order in which they were added.  Adding allocates nothing. */
 enum { TCI_MATCH_BUCKETS = 1024 };
 struct tci_match {
-    struct tci_xfers recvs[TCI_MATCH_BUCKETS]; /* posted, from post to completion */
-    struct tci_xfers sends[TCI_MATCH_BUCKETS]; /* waiting for credit */
-    struct tci_list  early[TCI_MATCH_BUCKETS]; /* messages and wants without their receive */
-    struct tci_list  credits[TCI_MATCH_BUCKETS]; /* without their send */
-    size_t           sends_count, early_count, credits_count;
+    struct tci_xfers recvs[TCI_MATCH_BUCKETS];  /* posted, from post to completion */
+    struct tci_xfers sends[TCI_MATCH_BUCKETS];  /* waiting for credit */
+    struct tci_list early[TCI_MATCH_BUCKETS];   /* messages and wants without their receive */
+    struct tci_list credits[TCI_MATCH_BUCKETS]; /* without their send */
+    size_t sends_count, early_count, credits_count;
 };
 
 void tci_match_init(struct tci_match *match);

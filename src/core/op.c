@@ -44,9 +44,9 @@ static void free_op(struct tci_op *op)
 /* What an operation waits for before it runs.  Each of the futures holds a hook in it, so it stays
  * until the last has settled, even when the operation has ended before. */
 struct tci_after {
-    struct tci_op         *op;   /* NULL: it has ended */
-    size_t                 left; /* hooks that have not been called */
-    size_t                 n;
+    struct tci_op *op; /* NULL: it has ended */
+    size_t left;       /* hooks that have not been called */
+    size_t n;
     struct tci_future_hook hooks[]; /* hooks[i].future: a reference */
 };
 
@@ -69,7 +69,7 @@ static void stop_waiting(struct tci_op *op)
 static void settle(struct tci_op *op, tc_status_t status)
 {
     struct tci_comm *comm = op->comm;
-    uint64_t         now = tci_trace_now();
+    uint64_t now = tci_trace_now();
 
     TC_ASSERT(op->xfers_live == 0 && op->state != TCI_OP_SETTLED);
     op->state = TCI_OP_SETTLED;
@@ -166,8 +166,8 @@ void tci_op_fail_with(struct tci_op *op, tc_status_t status, int rank, bool tell
                       ...)
 {
     struct tci_error error = {0};
-    char             text[sizeof(error.text)], tag[48];
-    va_list          args;
+    char text[sizeof(error.text)], tag[48];
+    va_list args;
 
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
@@ -191,11 +191,11 @@ static void cancel(void *arg)
 static bool meets_the_past(struct tci_op *op)
 {
     struct tci_tag *tag = op->tag;
-    char            mine[160], theirs[160];
+    char mine[160], theirs[160];
 
     for (size_t f = 0; f < TCI_LEN(tag->foreign); f++) {
         struct tci_foreign foreign = tag->foreign[f];
-        bool               is_counted = foreign.use != 0 && op->key.use != 0;
+        bool is_counted = foreign.use != 0 && op->key.use != 0;
         if (foreign.peer < 0 || (is_counted && foreign.use > op->key.use))
             continue; /* none, or of a use to come */
         tag->foreign[f].peer = -1;
@@ -203,9 +203,9 @@ static bool meets_the_past(struct tci_op *op)
             tci_call_is_equal(&foreign.call, &op->args.call))
             continue;
         tci_op_fail_with(op, TC_ERR_MISMATCH, foreign.peer, true,
-                         "rank %d calls %s, rank %d calls %s: make the calls agree",
-                         op->comm->rank, tci_call_print(&op->args.call, mine, sizeof(mine)),
-                         foreign.peer, tci_call_print(&foreign.call, theirs, sizeof(theirs)));
+                         "rank %d calls %s, rank %d calls %s: make the calls agree", op->comm->rank,
+                         tci_call_print(&op->args.call, mine, sizeof(mine)), foreign.peer,
+                         tci_call_print(&foreign.call, theirs, sizeof(theirs)));
         return true;
     }
     return false;
@@ -232,8 +232,8 @@ static void fail_after(struct tci_op *op, const tc_error *why)
 static void after_settled(tc_future *future, void *arg)
 {
     struct tci_after *after = arg;
-    struct tci_op    *op = after->op;
-    const tc_error   *why = tc_future_error(future);
+    struct tci_op *op = after->op;
+    const tc_error *why = tc_future_error(future);
 
     TC_ASSERT(after->left > 0);
     after->left--;
@@ -260,9 +260,9 @@ static void wait_for_futures(struct tci_op *op)
 
 static void enter(struct tci_task *task)
 {
-    struct tci_op    *op = op_of(task);
-    struct tci_comm  *comm = op->comm;
-    struct tci_error  broken;
+    struct tci_op *op = op_of(task);
+    struct tci_comm *comm = op->comm;
+    struct tci_error broken;
     struct tci_death *death;
 
     tci_list_add(&comm->ops, &op->link);
@@ -326,7 +326,7 @@ static tc_future *fail_start(struct tci_comm *comm, const struct tci_op_args *ar
                              tc_status_t status, tc_future *future)
 {
     struct tci_error error = {0};
-    char             tag[48];
+    char tag[48];
 
     if (status == TC_ERR_BUSY)
         tci_error_set(&error, status, -1, args->tag, args->name,
@@ -344,11 +344,11 @@ static tc_future *fail_start(struct tci_comm *comm, const struct tci_op_args *ar
 tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args)
 {
     /* Whoever sends to itself has two operations under one tag: the receive has its own entry. */
-    int32_t             peer = args->is_from_self ? TCI_SELF_RECV : args->peer;
+    int32_t peer = args->is_from_self ? TCI_SELF_RECV : args->peer;
     struct tci_tag_name name = {.tag = args->tag, .peer = peer, .space = args->space};
-    struct tci_op      *op = tci_pool_get(&comm->context->ops);
-    tc_status_t         status;
-    tc_future          *future;
+    struct tci_op *op = tci_pool_get(&comm->context->ops);
+    tc_status_t status;
+    tc_future *future;
 
     if (op == NULL)
         return fail_start(comm, args, TC_ERR_ALLOC, NULL);
@@ -389,7 +389,7 @@ const char *tci_tag_print(uint32_t space, uint64_t tag, char *text, size_t text_
 
 const char *tci_call_print(const struct tci_call *call, char *text, size_t text_bytes)
 {
-    char   root[32] = "", op[16] = "";
+    char root[32] = "", op[16] = "";
     size_t used;
 
     if (call->coll >= TCI_COLL_COUNT) {
@@ -405,8 +405,8 @@ const char *tci_call_print(const struct tci_call *call, char *text, size_t text_
     else
         used = (size_t)snprintf(text, text_bytes, "%s(%" PRIu64 " x %s%s%s, plan %d%s)",
                                 tci_coll_name(call->coll), call->count,
-                                tc_dtype_name((tc_dtype_t)call->dtype), op, root,
-                                call->plan & 127, call->plan & 128 ? ", fast" : "");
+                                tc_dtype_name((tc_dtype_t)call->dtype), op, root, call->plan & 127,
+                                call->plan & 128 ? ", fast" : "");
     TC_ASSERT(used < text_bytes);
     return text;
 }

@@ -21,31 +21,31 @@ enum { TCI_LANES_MAX = 4 };
 
 /* A transfer of a step. */
 struct tci_step_xfer {
-    struct tci_xfer       x; /* first: the completion queue gives it back */
-    struct tci_lane      *lane;
+    struct tci_xfer x; /* first: the completion queue gives it back */
+    struct tci_lane *lane;
     struct tci_step_xfer *next_free;
-    uint64_t              begin_ns;
-    uint32_t              step;
+    uint64_t begin_ns;
+    uint32_t step;
 };
 
 /* One segment's walk through the plan.  Bit k of `open` and `ended` speaks of step base + k. */
 struct tci_lane {
-    struct tci_op  *op;
-    uint32_t        index; /* of the segment */
-    uint32_t        base;  /* first step that has not ended */
-    uint64_t        open, ended;
-    size_t          first, count; /* elements of the payload */
-    uint8_t        *tmp;          /* owned scratch, or NULL */
-    size_t          slot_bytes;
-    bool            is_folding; /* a long FOLD goes on in the next turn … */
-    uint32_t        fold_step;  /* … of this step … */
-    size_t          fold_done;  /* … from this element */
-    struct tci_list link_busy;  /* in comm->busy while it does */
+    struct tci_op *op;
+    uint32_t index; /* of the segment */
+    uint32_t base;  /* first step that has not ended */
+    uint64_t open, ended;
+    size_t first, count; /* elements of the payload */
+    uint8_t *tmp;        /* owned scratch, or NULL */
+    size_t slot_bytes;
+    bool is_folding;           /* a long FOLD goes on in the next turn … */
+    uint32_t fold_step;        /* … of this step … */
+    size_t fold_done;          /* … from this element */
+    struct tci_list link_busy; /* in comm->busy while it does */
 };
 
 enum tci_op_state {
-    TCI_OP_NEW,      /* made by the caller's thread, on its way to the loop */
-    TCI_OP_WAITING,  /* for the futures it was told to start after */
+    TCI_OP_NEW,     /* made by the caller's thread, on its way to the loop */
+    TCI_OP_WAITING, /* for the futures it was told to start after */
     TCI_OP_RUNNING,
     TCI_OP_DRAINING, /* failed; waits for the last transfer to end */
     TCI_OP_SETTLED
@@ -53,48 +53,48 @@ enum tci_op_state {
 
 /* What the layer above has checked and chosen. */
 struct tci_op_args {
-    const char            *name; /* static: "allreduce" */
+    const char *name; /* static: "allreduce" */
     const struct tci_plan *plan;
-    struct tci_shape       shape;
-    struct tci_call        call;
-    struct tci_fold        fold; /* where call.op is one */
-    const void            *send;
-    void                  *recv;
-    size_t                 count, elem_bytes, lane_elems;
-    uint64_t               tag; /* TC_TAG_ORDERED is resolved by the caller */
-    uint32_t               space;
-    int32_t                peer; /* of a send or receive; else TCI_ALL_PEERS */
-    int                    priority, timeout_ms; /* -1: none */
-    tc_future *const      *after;
-    size_t                 n_after;
-    bool                   auto_release, is_canonical;
-    bool                   is_from_self; /* a receive from this rank */
+    struct tci_shape shape;
+    struct tci_call call;
+    struct tci_fold fold; /* where call.op is one */
+    const void *send;
+    void *recv;
+    size_t count, elem_bytes, lane_elems;
+    uint64_t tag; /* TC_TAG_ORDERED is resolved by the caller */
+    uint32_t space;
+    int32_t peer;             /* of a send or receive; else TCI_ALL_PEERS */
+    int priority, timeout_ms; /* -1: none */
+    tc_future *const *after;
+    size_t n_after;
+    bool auto_release, is_canonical;
+    bool is_from_self; /* a receive from this rank */
 };
 
 struct tci_answers; /* diagnose.c */
 struct tci_after;   /* op.c */
 
 struct tci_op {
-    struct tci_task     task; /* brings it to the loop */
-    struct tci_list     link; /* in comm->ops */
-    struct tci_comm    *comm; /* borrowed; outlives the operation */
-    tc_future          *future; /* the operation's share */
-    struct tci_op_args  args;
-    struct tci_key      key; /* lane and step are filled in per transfer */
-    struct tci_tag     *tag;
-    enum tci_op_state   state;
-    uint32_t            steps, blocks, slots;
-    size_t              lanes_total; /* segments */
-    size_t              lanes_next;
-    uint32_t            lanes_live, xfers_live;
-    const void        **inputs; /* owned; of a FOLD, one a rank; NULL without */
-    struct tci_timer    timer;
-    uint64_t            begin_ns, deadline_ns;
-    bool                is_asked; /* the others were asked what they are doing */
-    struct tci_answers *answers;  /* owned, or NULL */
-    struct tci_after   *after;    /* owned, or NULL; op.c */
-    struct tci_error    error;
-    struct tci_lane     lanes[TCI_LANES_MAX];
+    struct tci_task task;  /* brings it to the loop */
+    struct tci_list link;  /* in comm->ops */
+    struct tci_comm *comm; /* borrowed; outlives the operation */
+    tc_future *future;     /* the operation's share */
+    struct tci_op_args args;
+    struct tci_key key; /* lane and step are filled in per transfer */
+    struct tci_tag *tag;
+    enum tci_op_state state;
+    uint32_t steps, blocks, slots;
+    size_t lanes_total; /* segments */
+    size_t lanes_next;
+    uint32_t lanes_live, xfers_live;
+    const void **inputs; /* owned; of a FOLD, one a rank; NULL without */
+    struct tci_timer timer;
+    uint64_t begin_ns, deadline_ns;
+    bool is_asked;               /* the others were asked what they are doing */
+    struct tci_answers *answers; /* owned, or NULL */
+    struct tci_after *after;     /* owned, or NULL; op.c */
+    struct tci_error error;
+    struct tci_lane lanes[TCI_LANES_MAX];
 };
 
 size_t tci_op_bytes(void);
@@ -118,6 +118,6 @@ void tci_op_drained(struct tci_op *op);
 const char *tci_tag_print(uint32_t space, uint64_t tag, char *text, size_t text_bytes);
 /* "allreduce(1024 x f32, sum, direct)": the whole call, for mismatches. */
 const char *tci_call_print(const struct tci_call *call, char *text, size_t text_bytes);
-bool        tci_call_is_equal(const struct tci_call *a, const struct tci_call *b);
+bool tci_call_is_equal(const struct tci_call *a, const struct tci_call *b);
 
 #endif

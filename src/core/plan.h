@@ -32,25 +32,25 @@ enum tci_buf { TCI_BUF_SRC, TCI_BUF_DST, TCI_BUF_TMP };
  * from TMP and RECV into TMP therefore name in their other slice a block that is as long as the
  * message, and do not touch it. */
 struct tci_slice {
-    uint8_t  buf;
+    uint8_t buf;
     uint32_t block;
 };
 
 struct tci_step {
-    uint8_t  kind;    /* enum tci_step_kind */
-    uint8_t  wait[2]; /* starts after step i - wait[k] has ended (1 … 63); 0: none */
-    bool     fence;   /* starts after every earlier step has ended */
-    bool     last;    /* RECV_REDUCE: dst is complete after it, an AVG is divided here */
-    uint32_t peer;    /* SEND, RECV*: the other rank */
-    uint32_t match;   /* SEND: number of the peer's receiving step */
+    uint8_t kind;    /* enum tci_step_kind */
+    uint8_t wait[2]; /* starts after step i - wait[k] has ended (1 … 63); 0: none */
+    bool fence;      /* starts after every earlier step has ended */
+    bool last;       /* RECV_REDUCE: dst is complete after it, an AVG is divided here */
+    uint32_t peer;   /* SEND, RECV*: the other rank */
+    uint32_t match;  /* SEND: number of the peer's receiving step */
     struct tci_slice src, dst;
 };
 
 /* Everything that a plan may depend on. */
 struct tci_shape {
     uint32_t rank, size, root;
-    uint32_t radix;    /* trees: children a node; at least 2 */
-    bool     in_place; /* SRC and DST are the same memory */
+    uint32_t radix; /* trees: children a node; at least 2 */
+    bool in_place;  /* SRC and DST are the same memory */
 };
 
 /* How a collective lays its blocks out: which plans it can use. */
@@ -78,12 +78,12 @@ enum tci_coll {
 const char *tci_coll_name(enum tci_coll coll);
 
 struct tci_plan {
-    const char     *name;      /* "ring": the algorithm */
-    enum tci_coll   coll;
+    const char *name; /* "ring": the algorithm */
+    enum tci_coll coll;
     enum tci_layout layout;
-    uint8_t         id;        /* on the wire; unique within coll, stable */
-    bool            canonical; /* folds in rank order, rounds once; also true where nothing folds */
-    bool            is_used;   /* offered to users; false: only by name */
+    uint8_t id;     /* on the wire; unique within coll, stable */
+    bool canonical; /* folds in rank order, rounds once; also true where nothing folds */
+    bool is_used;   /* offered to users; false: only by name */
     uint32_t (*steps)(const struct tci_shape *shape);
     uint32_t (*blocks)(const struct tci_shape *shape); /* cuts of the payload; CUT only, else 1 */
     uint32_t (*slots)(const struct tci_shape *shape);  /* of TMP */

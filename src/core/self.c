@@ -23,8 +23,8 @@ bool tci_self_is_meant(const struct tci_op *op)
 void tci_self_run(struct tci_op *op)
 {
     struct tci_tag *tag = partner_tag(op);
-    struct tci_op  *partner = tag == NULL ? NULL : tag->op;
-    char            mine[160], other[160];
+    struct tci_op *partner = tag == NULL ? NULL : tag->op;
+    char mine[160], other[160];
 
     if (partner == NULL || partner->state != TCI_OP_RUNNING)
         return;

@@ -128,7 +128,7 @@ tc_status_t tci_tags_reserve(struct tci_tags *tags, const struct tci_tag_name *n
 
 tc_status_t tci_tags_release(struct tci_tags *tags, const struct tci_tag_name *name)
 {
-    tc_status_t     status = TC_OK;
+    tc_status_t status = TC_OK;
     struct tci_tag *tag = NULL;
 
     pthread_mutex_lock(&tags->lock);
@@ -195,7 +195,7 @@ bool tci_tag_is_dead(const struct tci_tag *tag, uint32_t use)
 void tci_tag_kill(struct tci_tag *tag, uint32_t use, const struct tci_error *error)
 {
     struct tci_death **at = &tag->deaths;
-    struct tci_death  *death = tci_alloc(sizeof(*death));
+    struct tci_death *death = tci_alloc(sizeof(*death));
 
     if (death == NULL)
         return; /* it ends at its deadline */

@@ -20,37 +20,37 @@ enum { TCI_TAGS_IDLE_MAX = 65536 };
 enum { TCI_SELF_RECV = -2 };
 struct tci_tag_name {
     uint64_t tag;
-    int32_t  peer; /* TCI_ALL_PEERS but in the spaces of send and receive; or TCI_SELF_RECV */
+    int32_t peer; /* TCI_ALL_PEERS but in the spaces of send and receive; or TCI_SELF_RECV */
     uint32_t space;
 };
 
 /* A call that a peer has made before this rank has. */
 struct tci_foreign {
     struct tci_call call;
-    uint32_t        use;
-    int32_t         peer; /* -1: none */
+    uint32_t use;
+    int32_t peer; /* -1: none */
 };
 
 /* A use that another rank has ended before this one has entered it. */
 struct tci_death {
     struct tci_death *next;
-    uint32_t          use;
-    struct tci_error  error;
+    uint32_t use;
+    struct tci_error error;
 };
 
 struct tci_tag {
     struct tci_tag_name name;
-    UT_hash_handle      hh;
-    struct tci_list     idle;     /* oldest first; in no list while reserved or pinned */
-    bool                is_reserved, is_running, is_idle; /* under the lock */
-    bool                is_counted;
-    struct tci_op      *op;       /* entered and not ended, or NULL */
-    uint32_t            uses;     /* operations entered here */
-    uint32_t            dead_use; /* uses up to this one have failed: drop their messages */
-    struct tci_call     done;     /* the call of use done_use, the last that has ended well here */
-    uint32_t            done_use; /* 0: none, or its mismatch has been told */
-    struct tci_foreign  foreign[2]; /* the first call that came early, and the first unlike it */
-    struct tci_death   *deaths;   /* owned; of uses to come, the next first */
+    UT_hash_handle hh;
+    struct tci_list idle;                  /* oldest first; in no list while reserved or pinned */
+    bool is_reserved, is_running, is_idle; /* under the lock */
+    bool is_counted;
+    struct tci_op *op;             /* entered and not ended, or NULL */
+    uint32_t uses;                 /* operations entered here */
+    uint32_t dead_use;             /* uses up to this one have failed: drop their messages */
+    struct tci_call done;          /* the call of use done_use, the last that has ended well here */
+    uint32_t done_use;             /* 0: none, or its mismatch has been told */
+    struct tci_foreign foreign[2]; /* the first call that came early, and the first unlike it */
+    struct tci_death *deaths;      /* owned; of uses to come, the next first */
 };
 
 /* Reservations may be asked for by any thread, hence the one lock; all else of a tag belongs to
@@ -59,9 +59,9 @@ struct tci_tags {
     pthread_mutex_t lock;
     struct tci_tag *table;
     struct tci_list idle;
-    size_t          idle_count;
+    size_t idle_count;
     struct tci_list released; /* by the application; the loop lets them go idle */
-    bool            has_forgotten;
+    bool has_forgotten;
 };
 
 void tci_tags_init(struct tci_tags *tags);

@@ -34,11 +34,11 @@ enum { TCI_ALL_PEERS = -1 };
 /* The call as every rank must have made it; compared field by field, shown on a mismatch. */
 struct tci_call {
     uint64_t count;
-    int32_t  root;  /* -1 where there is none */
-    uint8_t  coll;  /* enum tci_coll */
-    uint8_t  dtype; /* tc_dtype_t; 255: none */
-    uint8_t  op;    /* tc_reduce_op_t; 255: none */
-    uint8_t  plan;  /* id of the plan; top bit: fast numerics */
+    int32_t root;  /* -1 where there is none */
+    uint8_t coll;  /* enum tci_coll */
+    uint8_t dtype; /* tc_dtype_t; 255: none */
+    uint8_t op;    /* tc_reduce_op_t; 255: none */
+    uint8_t plan;  /* id of the plan; top bit: fast numerics */
 };
 
 /* Which message this is.  Both ends compute it from the plan, so there is no wildcard.  Equal keys
@@ -53,43 +53,43 @@ struct tci_key {
     uint32_t lane;
     uint32_t step; /* number of the receiving step */
     uint32_t use;
-    uint8_t  space; /* enum tci_space */
+    uint8_t space; /* enum tci_space */
 };
 
 /* One transfer.  Memory belongs to the poster, who may not touch it between post and completion.
  * All fields down to `room` are filled by the poster. */
 struct tci_xfer {
-    struct tci_xfer       *next; /* in the completion queue */
-    struct tci_key         key;
-    const struct tci_call *call;    /* borrowed until completion */
-    void                  *data;    /* sent from, or received to */
-    size_t                 len;     /* exact at both ends */
+    struct tci_xfer *next; /* in the completion queue */
+    struct tci_key key;
+    const struct tci_call *call; /* borrowed until completion */
+    void *data;                  /* sent from, or received to */
+    size_t len;                  /* exact at both ends */
     /* RECV_REDUCE: data[i] = operand[i] op incoming[i] (or incoming op operand), folded as it
      * arrives; NULL: plain receive.  `operand` may be `data`. */
     const struct tci_fold *fold;
-    const void            *operand;
-    bool                   incoming_first; /* the peer's value is the left one */
-    unsigned               divide;         /* after the fold, divide by this; 0: do not */
-    bool                   use_many;       /* canonical: fold->many of the two instead of pair */
-    uint32_t               peer;
-    int8_t                 priority;
-    bool                   is_send;
-    tc_status_t            status; /* TC_PENDING until on the completion queue */
+    const void *operand;
+    bool incoming_first; /* the peer's value is the left one */
+    unsigned divide;     /* after the fold, divide by this; 0: do not */
+    bool use_many;       /* canonical: fold->many of the two instead of pair */
+    uint32_t peer;
+    int8_t priority;
+    bool is_send;
+    tc_status_t status; /* TC_PENDING until on the completion queue */
     /* The transport's own. */
     struct tci_xfer *room_prev, *room_next;
-    uint64_t         room[4];
+    uint64_t room[4];
 };
 
 /* Completions are pushed by the transport and pulled by the engine, so that no transport ever
  * calls into a collective.  The first push posts the engine's task. */
 struct tci_cq {
-    struct tci_xfer  *head, **tail;
-    struct tci_exec  *exec;
-    struct tci_task   task; /* task.fn is the reader's */
-    bool              is_posted;
+    struct tci_xfer *head, **tail;
+    struct tci_exec *exec;
+    struct tci_task task; /* task.fn is the reader's */
+    bool is_posted;
 };
 void tci_cq_init(struct tci_cq *cq, struct tci_exec *exec, void (*fn)(struct tci_task *));
-void             tci_cq_push(struct tci_cq *cq, struct tci_xfer *xfer, tc_status_t status);
+void tci_cq_push(struct tci_cq *cq, struct tci_xfer *xfer, tc_status_t status);
 struct tci_xfer *tci_cq_pull(struct tci_cq *cq); /* NULL: none; then the next push posts again */
 
 /* What ranks tell each other besides payload.  Small, in order with the messages of the link. */
@@ -102,13 +102,13 @@ enum tci_notice_kind {
     TCI_NOTICE_KINDS
 };
 struct tci_notice {
-    uint8_t         kind;
-    int32_t         status; /* tc_status_t */
-    int32_t         culprit;
-    uint64_t        arg;
-    struct tci_key  key;
+    uint8_t kind;
+    int32_t status; /* tc_status_t */
+    int32_t culprit;
+    uint64_t arg;
+    struct tci_key key;
     struct tci_call call;
-    char            text[256]; /* terminated; checked for that on arrival */
+    char text[256]; /* terminated; checked for that on arrival */
 };
 
 /* What the transport asks and tells; implemented by the group (comm.c).  Called from poll and
@@ -126,17 +126,17 @@ struct tci_transport_sink {
 };
 
 struct tci_caps {
-    size_t eager_max;     /* at or below: may be sent before the receive is posted */
-    double latency_us;    /* half a round trip of a small message */
-    double gbytes_per_s;  /* of one stream */
+    size_t eager_max;    /* at or below: may be sent before the receive is posted */
+    double latency_us;   /* half a round trip of a small message */
+    double gbytes_per_s; /* of one stream */
 };
 
 /* Counters for tests, benches and tc health. */
 struct tci_transport_stats {
     uint64_t bytes_sent, bytes_received, messages_sent, messages_received;
-    uint64_t bytes_copied;  /* payload that was copied once more on its way to its place */
-    uint64_t eager_bytes;   /* held now for receives that are not posted */
-    uint64_t strays;        /* connections and frames that were dropped */
+    uint64_t bytes_copied; /* payload that was copied once more on its way to its place */
+    uint64_t eager_bytes;  /* held now for receives that are not posted */
+    uint64_t strays;       /* connections and frames that were dropped */
     uint32_t links_open;
 };
 
@@ -166,8 +166,8 @@ struct tci_transport_ops {
 };
 struct tci_transport {
     const struct tci_transport_ops *ops;
-    struct tci_cq                  *cq;   /* borrowed: of the group */
-    struct tci_transport_sink      *sink; /* borrowed: of the group */
+    struct tci_cq *cq;               /* borrowed: of the group */
+    struct tci_transport_sink *sink; /* borrowed: of the group */
 };
 
 #endif

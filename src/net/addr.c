@@ -150,8 +150,8 @@ tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_
     for (size_t k = 0; k < TCI_LEN(others); k++)
         if (strncmp(text, others[k].scheme, strlen(others[k].scheme)) == 0) {
             tci_error_set(error, TC_ERR_UNSUPPORTED_FAMILY, -1, 0, "dist_init",
-                          "rendezvous URL \"%.80s\": %s is not carried: %s", text,
-                          others[k].scheme, others[k].instead);
+                          "rendezvous URL \"%.80s\": %s is not carried: %s", text, others[k].scheme,
+                          others[k].instead);
             return TC_ERR_UNSUPPORTED_FAMILY;
         }
     if (rest == NULL)

@@ -10,7 +10,7 @@
 #include "core/error.h"
 
 struct tci_addr {
-    socklen_t               len; /* 0: none */
+    socklen_t len; /* 0: none */
     struct sockaddr_storage sa;
 };
 
@@ -18,8 +18,8 @@ struct tci_addr {
 enum tci_scheme { TCI_SCHEME_SINGLE, TCI_SCHEME_TCP };
 struct tci_url {
     enum tci_scheme scheme;
-    char            host[256]; /* name, IPv4 or IPv6 without brackets, "%scope" kept */
-    uint16_t        port;
+    char host[256]; /* name, IPv4 or IPv6 without brackets, "%scope" kept */
+    uint16_t port;
 };
 tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_error *error);
 
@@ -33,20 +33,20 @@ enum { TCI_ADDR_TEXT = 96, TCI_ADDR_WIRE = 32 };
 
 /* "10.0.0.7:4100" or "[fe80::1%eth0]:4100" into text (TCI_ADDR_TEXT bytes); gives text. */
 const char *tci_addr_print(const struct tci_addr *addr, char *text);
-bool        tci_addr_is_equal(const struct tci_addr *a, const struct tci_addr *b);
+bool tci_addr_is_equal(const struct tci_addr *a, const struct tci_addr *b);
 /* Whether a connection to it cannot leave this host (loopback). */
 bool tci_addr_is_loopback(const struct tci_addr *addr);
 /* Whether two ends of a connection are certainly on one host: the same address, or loopback. */
 bool tci_addr_is_same_host(const struct tci_addr *a, const struct tci_addr *b);
 
 uint16_t tci_addr_port(const struct tci_addr *addr); /* 0: none */
-void     tci_addr_set_port(struct tci_addr *addr, uint16_t port);
+void tci_addr_set_port(struct tci_addr *addr, uint16_t port);
 /* A scope is an index of an interface, and means nothing on another host: an address that came
  * with one takes that of this host's end of the connection it came by. */
 void tci_addr_adopt_scope(struct tci_addr *addr, const struct tci_addr *seen_from);
 
 /* TCI_ADDR_WIRE bytes: family, port, address, scope; decode refuses what encode never made. */
-void        tci_addr_encode(const struct tci_addr *addr, uint8_t *wire);
+void tci_addr_encode(const struct tci_addr *addr, uint8_t *wire);
 tc_status_t tci_addr_decode(const uint8_t *wire, struct tci_addr *addr_out);
 
 #endif

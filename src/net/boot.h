@@ -14,29 +14,29 @@ enum { TCI_BOOT_SIZE_MAX = 65536 };
 /* Settings that all ranks must share: rank 0's count. */
 struct tci_agreed {
     uint64_t segment_bytes, eager_bytes;
-    uint8_t  numerics; /* tc_numerics_t, resolved */
-    char     algorithm[23]; /* "" : choose */
+    uint8_t numerics;   /* tc_numerics_t, resolved */
+    char algorithm[23]; /* "" : choose */
 };
 
 struct tci_boot_config {
-    int              rank, size;   /* size >= 2 */
-    const char      *url;          /* copied */
-    int              listen_fd;    /* rank 0: taken over, closed if all fails; -1: make one */
-    uint64_t         deadline_ns;  /* TCI_NEVER: none */
+    int rank, size;       /* size >= 2 */
+    const char *url;      /* copied */
+    int listen_fd;        /* rank 0: taken over, closed if all fails; -1: make one */
+    uint64_t deadline_ns; /* TCI_NEVER: none */
     struct tci_agreed mine;
 };
 
 /* What everyone knows when the group stands.  Arrays of `size`, owned by the receiver. */
 struct tci_boot_result {
-    int               rank, size;
-    int              *fds;       /* rank 0: its connection to each other rank; others: only [0];
+    int rank, size;
+    int *fds;                       /* rank 0: its connection to each other rank; others: only [0];
                                   * -1 elsewhere.  They go on as links of the transport. */
-    struct tci_addr  *addrs;     /* where each rank listens */
-    uint64_t         *hosts;     /* equal numbers: same host (boot id and network namespace) */
-    int               listener;  /* this rank's listening socket, for later links */
-    uint8_t           group_id[TCI_GROUP_ID]; /* by rank 0; connections without it are strays */
+    struct tci_addr *addrs;         /* where each rank listens */
+    uint64_t *hosts;                /* equal numbers: same host (boot id and network namespace) */
+    int listener;                   /* this rank's listening socket, for later links */
+    uint8_t group_id[TCI_GROUP_ID]; /* by rank 0; connections without it are strays */
     struct tci_agreed agreed;
-    unsigned          local_ranks; /* on this host, this one included */
+    unsigned local_ranks; /* on this host, this one included */
 };
 void tci_boot_result_fini(struct tci_boot_result *result); /* closes what is still there */
 

@@ -19,28 +19,28 @@ enum tci_boot_read {
 
 struct tci_boot_conn {
     struct tci_watch watch; /* set watch.fn first */
-    int              fd;    /* owned; -1: closed, or given away */
-    struct tci_addr  peer;
+    int fd;                 /* owned; -1: closed, or given away */
+    struct tci_addr peer;
 
-    uint8_t              head_bytes[TCI_BOOT_HEAD];
+    uint8_t head_bytes[TCI_BOOT_HEAD];
     struct tci_boot_head head;
-    uint8_t              small[TCI_BOOT_BODY_SMALL];
-    uint8_t             *large;     /* borrowed: room for a table, or NULL where none may come */
-    uint32_t             large_len; /* the length that it must have */
-    uint8_t             *body;
-    size_t               got; /* bytes of this message that are here */
+    uint8_t small[TCI_BOOT_BODY_SMALL];
+    uint8_t *large;     /* borrowed: room for a table, or NULL where none may come */
+    uint32_t large_len; /* the length that it must have */
+    uint8_t *body;
+    size_t got; /* bytes of this message that are here */
 
     /* What is still to be sent: borrowed until it is. */
     struct {
         const uint8_t *bytes;
-        size_t         len;
+        size_t len;
     } out[TCI_BOOT_OUT_MAX];
     unsigned out_count;
 };
 
 /* Take fd over, and watch it; -1 with errno, and fd closed, when that is refused. */
-int  tci_boot_conn_open(struct tci_boot_conn *conn, struct tci_loop *loop, int fd,
-                        const struct tci_addr *peer);
+int tci_boot_conn_open(struct tci_boot_conn *conn, struct tci_loop *loop, int fd,
+                       const struct tci_addr *peer);
 void tci_boot_conn_close(struct tci_boot_conn *conn); /* harmless when closed */
 /* Give the descriptor away, no longer watched, nothing waiting to be sent. */
 int tci_boot_conn_release(struct tci_boot_conn *conn);
@@ -51,7 +51,7 @@ enum tci_boot_read tci_boot_conn_read(struct tci_boot_conn *conn);
  * false with errno when the connection is broken. */
 bool tci_boot_conn_send(struct tci_boot_conn *conn, const uint8_t *bytes, size_t len);
 /* Go on sending: call it when writable. */
-bool        tci_boot_conn_flush(struct tci_boot_conn *conn);
+bool tci_boot_conn_flush(struct tci_boot_conn *conn);
 static inline bool tci_boot_conn_is_idle(const struct tci_boot_conn *conn)
 {
     return conn->out_count == 0;

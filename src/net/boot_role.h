@@ -18,19 +18,19 @@ extern const struct tci_boot_role tci_boot_root, tci_boot_member;
 
 struct tci_boot {
     const struct tci_boot_role *role;
-    struct tci_loop            *loop;
-    struct tci_exec            *exec;
-    tci_boot_fn                 done;
-    void                       *arg;
+    struct tci_loop *loop;
+    struct tci_exec *exec;
+    tci_boot_fn done;
+    void *arg;
 
-    char            *text; /* owned: the URL as it was given */
-    struct tci_url   url;
-    uint64_t         start_ns, deadline_ns;
+    char *text; /* owned: the URL as it was given */
+    struct tci_url url;
+    uint64_t start_ns, deadline_ns;
     struct tci_timer timer; /* armed from start to finish, so that to move it takes no memory */
-    bool             has_begun, is_ended;
-    tc_status_t      status; /* once it has ended */
+    bool has_begun, is_ended;
+    tc_status_t status; /* once it has ended */
 
-    struct tci_error       error;
+    struct tci_error error;
     struct tci_boot_result result;
 };
 

@@ -6,8 +6,8 @@
 /* "rank 3", "ranks 3, 5, 9-12", "ranks 1, 3, 5 and 40 more": short enough for an error's sentence.
  * All zero at first, but for first, which is -1. */
 struct tci_boot_missing {
-    int  first; /* the lowest; -1: none */
-    int  count;
+    int first; /* the lowest; -1: none */
+    int count;
     char text[160];
 
     int from, to; /* the run that is not written yet */

@@ -33,14 +33,14 @@ enum {
 
 struct tci_boot_head {
     uint16_t version;
-    uint8_t  type; /* enum tci_boot_type, when the version is ours */
-    uint32_t len;  /* bytes of the body */
+    uint8_t type; /* enum tci_boot_type, when the version is ours */
+    uint32_t len; /* bytes of the body */
 };
 
 struct tci_boot_join {
-    uint32_t        size, rank;
+    uint32_t size, rank;
     struct tci_addr addr; /* where the member listens */
-    uint64_t        host;
+    uint64_t host;
 };
 
 /* A head and no body, for WELCOME, READY and GO; or the head of what follows. */
@@ -52,7 +52,7 @@ bool tci_boot_head_begins(const uint8_t *bytes, size_t len);
 tc_status_t tci_boot_head_decode(const uint8_t *bytes, struct tci_boot_head *head_out);
 
 /* Bodies.  `bytes` has room for, or holds, the length that the type says. */
-void        tci_boot_join_encode(const struct tci_boot_join *join, uint8_t *bytes);
+void tci_boot_join_encode(const struct tci_boot_join *join, uint8_t *bytes);
 tc_status_t tci_boot_join_decode(const uint8_t *bytes, struct tci_boot_join *join_out);
 
 static inline size_t tci_boot_table_len(int size)
@@ -60,7 +60,7 @@ static inline size_t tci_boot_table_len(int size)
     return TCI_BOOT_TABLE_FIXED + (size_t)size * TCI_BOOT_TABLE_EACH;
 }
 /* group_id, agreed, addrs and hosts of a result of `size` ranks, and nothing else of it. */
-void        tci_boot_table_encode(const struct tci_boot_result *result, uint8_t *bytes);
+void tci_boot_table_encode(const struct tci_boot_result *result, uint8_t *bytes);
 tc_status_t tci_boot_table_decode(const uint8_t *bytes, struct tci_boot_result *result);
 
 /* Gives the length, at most TCI_BOOT_REFUSE_MAX. */

@@ -23,22 +23,22 @@ enum tci_frame_kind {
 };
 
 enum {
-    TCI_HEAD_BYTES = 80,      /* bytes of a header */
-    TCI_NOTICE_BYTES = 280,   /* payload of a notice */
-    TCI_HELLO_BYTES = 32,     /* payload of HELLO and WELCOME */
+    TCI_HEAD_BYTES = 80,    /* bytes of a header */
+    TCI_NOTICE_BYTES = 280, /* payload of a notice */
+    TCI_HELLO_BYTES = 32,   /* payload of HELLO and WELCOME */
     TCI_FRAME_VERSION = 1,
     TCI_FRAME_LEN_MAX = 1 << 26 /* payload of one frame: 64 MiB, many times what is sent */
 };
 
 struct tci_frame {
-    uint8_t         kind;
-    struct tci_key  key;
+    uint8_t kind;
+    struct tci_key key;
     struct tci_call call;
-    uint64_t        offset; /* of this piece in its message */
-    uint64_t        length; /* of this frame's payload */
-    uint64_t        total;  /* of the message */
-    uint32_t        seq;    /* counts the frames of a link and direction, from 0 */
-    uint64_t        ack;    /* eager bytes that the sender of this frame has consumed so far */
+    uint64_t offset; /* of this piece in its message */
+    uint64_t length; /* of this frame's payload */
+    uint64_t total;  /* of the message */
+    uint32_t seq;    /* counts the frames of a link and direction, from 0 */
+    uint64_t ack;    /* eager bytes that the sender of this frame has consumed so far */
 };
 
 void tci_frame_encode(const struct tci_frame *frame, uint8_t *wire);
@@ -46,17 +46,17 @@ void tci_frame_encode(const struct tci_frame *frame, uint8_t *wire);
 const char *tci_frame_decode(const uint8_t *wire, struct tci_frame *frame_out);
 
 /* A notice's key and call travel in the header. */
-void        tci_notice_encode(const struct tci_notice *notice, struct tci_frame *frame_out,
-                              uint8_t *payload);
+void tci_notice_encode(const struct tci_notice *notice, struct tci_frame *frame_out,
+                       uint8_t *payload);
 const char *tci_notice_decode(const struct tci_frame *frame, const uint8_t *payload,
                               struct tci_notice *notice_out);
 
 /* Who calls whom.  WELCOME repeats what it answers. */
 struct tci_hello {
-    uint8_t  group_id[16];
+    uint8_t group_id[16];
     uint32_t from, to;
 };
-void        tci_hello_encode(const struct tci_hello *hello, uint8_t *payload);
+void tci_hello_encode(const struct tci_hello *hello, uint8_t *payload);
 const char *tci_hello_decode(const uint8_t *payload, struct tci_hello *hello_out);
 
 #endif

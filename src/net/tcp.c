@@ -3,8 +3,8 @@
 #include "net/tcp.h"
 
 #include <errno.h>
-#include <string.h>
 #include <linux/sockios.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>

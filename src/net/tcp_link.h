@@ -41,9 +41,9 @@ enum {
 /* Messages of one tag that may be sent now: sent in order, one after the other, so that equal
  * keys stay in order.  Flows of a link take turns, the most urgent first. */
 struct tci_flow {
-    struct tci_list  link;
+    struct tci_list link;
     struct tci_xfers xfers;
-    int8_t           priority; /* of the most urgent of them */
+    int8_t priority; /* of the most urgent of them */
 };
 
 enum tci_link_state {
@@ -57,103 +57,103 @@ enum tci_link_state {
 enum tci_rx_mode { TCI_RX_HEAD, TCI_RX_XFER, TCI_RX_EARLY, TCI_RX_NOTICE, TCI_RX_DISCARD };
 
 struct tci_rx {
-    uint8_t           mode;
-    unsigned          have; /* bytes of the header, or of a notice */
-    uint64_t          left; /* bytes of the payload that are still to come */
-    struct tci_xfer  *xfer; /* with XFER; stays in the table of receives */
+    uint8_t mode;
+    unsigned have;           /* bytes of the header, or of a notice */
+    uint64_t left;           /* bytes of the payload that are still to come */
+    struct tci_xfer *xfer;   /* with XFER; stays in the table of receives */
     struct tci_early *early; /* with EARLY; in the table of what came early */
-    struct tci_frame  frame;
-    uint8_t           head[TCI_HEAD_BYTES];
-    uint8_t           notice[TCI_NOTICE_BYTES];
+    struct tci_frame frame;
+    uint8_t head[TCI_HEAD_BYTES];
+    uint8_t notice[TCI_NOTICE_BYTES];
 };
 
 /* The frame with payload that is being sent. */
 struct tci_tx {
-    bool             is_busy;
-    uint8_t          head[TCI_HEAD_BYTES];
-    unsigned         head_done;
-    const uint8_t   *payload; /* borrowed from the transfer, or `copy` */
-    size_t           left;
+    bool is_busy;
+    uint8_t head[TCI_HEAD_BYTES];
+    unsigned head_done;
+    const uint8_t *payload; /* borrowed from the transfer, or `copy` */
+    size_t left;
     struct tci_xfer *xfer; /* NULL once it was aborted */
     struct tci_flow *flow; /* of xfer; NULL when it is in none */
-    uint8_t         *copy; /* owned: the rest of a frame whose transfer was aborted; or NULL */
+    uint8_t *copy;         /* owned: the rest of a frame whose transfer was aborted; or NULL */
 };
 
 /* Encoded frames without payload of their own in user memory: control, and small messages. */
 struct tci_out {
     uint8_t *data; /* owned */
-    size_t   len, done, room;
-    size_t   before; /* bytes up to here go before the frame of tx, the others after it */
+    size_t len, done, room;
+    size_t before; /* bytes up to here go before the frame of tx, the others after it */
 };
 
 struct tci_link {
-    struct tci_tcp  *tcp; /* borrowed */
-    struct tci_list  open_link;    /* in tcp->open while UP */
-    struct tci_list  sending_link; /* in tcp->sending while something is to be written */
-    uint32_t         peer;
-    uint8_t          state;
-    bool             has_left;    /* the peer has said goodbye */
-    bool             bye_queued;  /* so have we */
-    uint64_t         sent_pass;   /* the last poll before a message was sent at once */
-    int              fd;          /* owned; -1: none */
-    int              send_errno;  /* sending failed; what can still be read is read first */
+    struct tci_tcp *tcp;          /* borrowed */
+    struct tci_list open_link;    /* in tcp->open while UP */
+    struct tci_list sending_link; /* in tcp->sending while something is to be written */
+    uint32_t peer;
+    uint8_t state;
+    bool has_left;      /* the peer has said goodbye */
+    bool bye_queued;    /* so have we */
+    uint64_t sent_pass; /* the last poll before a message was sent at once */
+    int fd;             /* owned; -1: none */
+    int send_errno;     /* sending failed; what can still be read is read first */
     struct tci_watch watch;
-    struct tci_addr  addr; /* of the other end, for texts */
+    struct tci_addr addr; /* of the other end, for texts */
     /* While it is dialed. */
     struct tci_timer timer; /* tries again, or gives up */
-    uint64_t         deadline_ns;
-    uint32_t         backoff_ms;
-    unsigned         greet_have; /* bytes of the answer, in rx.notice */
-    bool             has_greeted;
-    int              dial_errno; /* how the last try failed */
-    bool             yields;     /* refused: the peer's own connection will come */
+    uint64_t deadline_ns;
+    uint32_t backoff_ms;
+    unsigned greet_have; /* bytes of the answer, in rx.notice */
+    bool has_greeted;
+    int dial_errno; /* how the last try failed */
+    bool yields;    /* refused: the peer's own connection will come */
     /* Once it stands. */
-    struct tci_rx   rx;
-    struct tci_tx   tx;
-    struct tci_out  out;
+    struct tci_rx rx;
+    struct tci_tx tx;
+    struct tci_out out;
     struct tci_list flows; /* most urgent first */
-    size_t          flow_count;
-    uint32_t        seq_out, seq_in;
-    uint64_t        eager_queued;   /* bytes in flows, not in frames yet */
-    uint64_t        eager_framed;   /* bytes in frames, since the beginning */
-    uint64_t        eager_acked;    /* of these, known to be consumed */
-    uint64_t        eager_consumed; /* of the other direction */
-    uint64_t        eager_told;     /* value of the last ack that was sent */
-    uint64_t        eager_held;     /* bytes in our early store */
-    uint32_t        early_held;     /* credits and wants that we remember */
-    uint32_t        live, sends;    /* transfers with this peer; of these, sends */
-    uint32_t        large;          /* receives whose credit has been sent */
+    size_t flow_count;
+    uint32_t seq_out, seq_in;
+    uint64_t eager_queued;   /* bytes in flows, not in frames yet */
+    uint64_t eager_framed;   /* bytes in frames, since the beginning */
+    uint64_t eager_acked;    /* of these, known to be consumed */
+    uint64_t eager_consumed; /* of the other direction */
+    uint64_t eager_told;     /* value of the last ack that was sent */
+    uint64_t eager_held;     /* bytes in our early store */
+    uint32_t early_held;     /* credits and wants that we remember */
+    uint32_t live, sends;    /* transfers with this peer; of these, sends */
+    uint32_t large;          /* receives whose credit has been sent */
 };
 
 struct tci_tcp {
     struct tci_transport base; /* first */
-    struct tci_source    source;
-    struct tci_loop     *loop;    /* borrowed */
-    struct tci_exec     *exec;    /* borrowed: of the loop */
-    tc_context          *context; /* borrowed */
-    uint32_t             rank, size;
-    struct tci_addr     *addrs; /* owned, `size` */
-    struct tci_link    **links; /* owned, `size`; NULL: never needed */
-    uint8_t              group_id[TCI_GROUP_ID];
-    int                  listener; /* owned */
-    struct tci_watch     listener_watch;
-    struct tci_timer     listener_timer; /* goes on accepting after descriptors ran out */
-    struct tci_list      open, sending;
-    struct tci_list      halves; /* struct tci_half */
-    unsigned             half_count;
-    struct tci_match     match;
-    struct tci_pool      flows, earlies;
-    struct tci_timer     probe;
-    uint64_t             probe_ms;
-    size_t               eager_max;
-    uint64_t             window;
-    uint8_t             *input;   /* owned, TCI_TCP_INPUT */
-    uint8_t             *staging; /* owned, TCI_TCP_STAGING and room for an element */
-    uint64_t             live;    /* transfers in all */
-    uint64_t             passes;  /* polls so far, and one */
-    bool                 is_leaving;
-    bool                 is_parting; /* leaving, without waiting for the others */
-    struct tci_timer     left_timer; /* tells the sink that everyone has left, not from a verb */
+    struct tci_source source;
+    struct tci_loop *loop; /* borrowed */
+    struct tci_exec *exec; /* borrowed: of the loop */
+    tc_context *context;   /* borrowed */
+    uint32_t rank, size;
+    struct tci_addr *addrs;  /* owned, `size` */
+    struct tci_link **links; /* owned, `size`; NULL: never needed */
+    uint8_t group_id[TCI_GROUP_ID];
+    int listener; /* owned */
+    struct tci_watch listener_watch;
+    struct tci_timer listener_timer; /* goes on accepting after descriptors ran out */
+    struct tci_list open, sending;
+    struct tci_list halves; /* struct tci_half */
+    unsigned half_count;
+    struct tci_match match;
+    struct tci_pool flows, earlies;
+    struct tci_timer probe;
+    uint64_t probe_ms;
+    size_t eager_max;
+    uint64_t window;
+    uint8_t *input;   /* owned, TCI_TCP_INPUT */
+    uint8_t *staging; /* owned, TCI_TCP_STAGING and room for an element */
+    uint64_t live;    /* transfers in all */
+    uint64_t passes;  /* polls so far, and one */
+    bool is_leaving;
+    bool is_parting;             /* leaving, without waiting for the others */
+    struct tci_timer left_timer; /* tells the sink that everyone has left, not from a verb */
     struct tci_transport_stats stats;
 };
 
@@ -176,7 +176,7 @@ void tci_tcp_check_left(struct tci_tcp *tcp);
 /* The link to a peer, made but not dialed when it is new; NULL: no memory. */
 struct tci_link *tci_link_get(struct tci_tcp *tcp, uint32_t peer);
 /* A connection that stands becomes the link.  -1: the reactor refuses it. */
-int  tci_link_up(struct tci_link *link, int fd);
+int tci_link_up(struct tci_link *link, int fd);
 /* The end of a link, with a text "rank 2 <text> (tcp 127.0.0.1:4100)". */
 __attribute__((format(printf, 2, 3))) void tci_link_lose(struct tci_link *link, const char *fmt,
                                                          ...);
@@ -190,10 +190,10 @@ uint8_t *tci_link_out_room(struct tci_link *link, size_t more);
 
 /* ---- tcp_dial.c ---- */
 
-void tci_link_dial(struct tci_link *link); /* NONE to DIALING */
+void tci_link_dial(struct tci_link *link);     /* NONE to DIALING */
 void tci_link_dial_end(struct tci_link *link); /* stops what dialing has begun */
 void tci_link_on_dial_timer(struct tci_timer *timer);
-int  tci_tcp_listen_start(struct tci_tcp *tcp);
+int tci_tcp_listen_start(struct tci_tcp *tcp);
 void tci_tcp_listen_end(struct tci_tcp *tcp);
 
 /* ---- tcp_send.c ---- */

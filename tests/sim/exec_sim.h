@@ -26,29 +26,29 @@ struct sim_queue {
 
 /* The loop of one rank. */
 struct sim_exec {
-    struct tci_exec   exec; /* first */
+    struct tci_exec exec;    /* first */
     struct sim_clock *clock; /* borrowed */
-    struct sim_queue  posted, user;
-    struct tci_heap   timers;
-    struct sim_event  turn, wake;
-    bool              has_turn;      /* `turn` is in the clock */
-    uint64_t          wake_ns;       /* when `wake` is due; TCI_NEVER: it is not */
-    uint64_t          stalled_to_ns; /* the loop does not turn before */
-    bool              is_dead;       /* nothing of it runs any more */
+    struct sim_queue posted, user;
+    struct tci_heap timers;
+    struct sim_event turn, wake;
+    bool has_turn;          /* `turn` is in the clock */
+    uint64_t wake_ns;       /* when `wake` is due; TCI_NEVER: it is not */
+    uint64_t stalled_to_ns; /* the loop does not turn before */
+    bool is_dead;           /* nothing of it runs any more */
 };
 
 struct sim_slot {
-    uint64_t          at_ns, seq;
+    uint64_t at_ns, seq;
     struct sim_event *event;
 };
 
 /* What is to come, the earliest first; at one time, in the order in which it was added. */
 struct sim_clock {
-    uint64_t         now_ns, seq;
+    uint64_t now_ns, seq;
     struct sim_slot *slots; /* owned, a heap */
-    size_t           count, room;
+    size_t count, room;
     struct sim_exec *turning; /* whose loop is turning right now; NULL: none */
-    uint64_t         events;  /* that have happened */
+    uint64_t events;          /* that have happened */
 };
 
 void sim_clock_init(struct sim_clock *clock);

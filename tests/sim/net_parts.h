@@ -10,49 +10,49 @@
 /* A posted transfer.  It outlives its transfer while something still points at it. */
 struct sim_half {
     struct sim_event event;    /* a receive: its processor is done */
-    struct tci_list  in_node;  /* node->live, until completion */
-    struct tci_list  in_bucket; /* while it waits for its other half */
+    struct tci_list in_node;   /* node->live, until completion */
+    struct tci_list in_bucket; /* while it waits for its other half */
     struct sim_node *node;
     struct tci_xfer *xfer; /* NULL: completed */
     struct sim_half *next; /* in the adapter's queue, or free */
-    uint64_t         ready_ns;
-    int8_t           priority;
-    bool             is_held; /* by the queue, the adapter or the clock */
+    uint64_t ready_ns;
+    int8_t priority;
+    bool is_held; /* by the queue, the adapter or the clock */
 };
 
 enum sim_kind { SIM_DATA, SIM_CREDIT, SIM_WANT, SIM_NOTICE };
 
 /* On its way, or waiting at its receiver for its other half. */
 struct sim_msg {
-    struct sim_event   event;
-    struct tci_list    in_node, in_bucket;
-    struct tci_key     key;
-    struct tci_call    call;
-    struct sim_node   *to;
-    uint32_t           from;
-    enum sim_kind      kind;
-    size_t             len;
-    void              *payload; /* owned, or NULL */
-    struct tci_notice *notice;  /* owned, or NULL */
-    struct sim_msg    *next;    /* free */
+    struct sim_event event;
+    struct tci_list in_node, in_bucket;
+    struct tci_key key;
+    struct tci_call call;
+    struct sim_node *to;
+    uint32_t from;
+    enum sim_kind kind;
+    size_t len;
+    void *payload;             /* owned, or NULL */
+    struct tci_notice *notice; /* owned, or NULL */
+    struct sim_msg *next;      /* free */
 };
 
 struct sim_node {
-    struct tci_transport       transport; /* first */
-    struct sim_net            *net;
-    struct sim_exec           *exec;
-    uint32_t                   rank;
-    struct tci_list            live;  /* halves */
-    struct tci_list            early; /* messages */
-    struct sim_half           *queue; /* for the adapter: by priority, then by time … */
-    struct sim_half           *queue_last; /* … its end, or NULL */
-    struct sim_half           *sending;
-    struct sim_event           sent;
-    uint64_t                   receive_ns, work_ns; /* adapter, processor: busy until then */
-    uint64_t                  *last_ns; /* owned, a peer: when the last message reaches it */
-    bool                      *lost;    /* owned, a peer; NULL: none */
-    struct sim_event           left;
-    bool                       is_leaving, has_left, is_closed, is_dead;
+    struct tci_transport transport; /* first */
+    struct sim_net *net;
+    struct sim_exec *exec;
+    uint32_t rank;
+    struct tci_list live;        /* halves */
+    struct tci_list early;       /* messages */
+    struct sim_half *queue;      /* for the adapter: by priority, then by time … */
+    struct sim_half *queue_last; /* … its end, or NULL */
+    struct sim_half *sending;
+    struct sim_event sent;
+    uint64_t receive_ns, work_ns; /* adapter, processor: busy until then */
+    uint64_t *last_ns;            /* owned, a peer: when the last message reaches it */
+    bool *lost;                   /* owned, a peer; NULL: none */
+    struct sim_event left;
+    bool is_leaving, has_left, is_closed, is_dead;
     struct tci_transport_stats stats;
 };
 
@@ -62,15 +62,15 @@ struct sim_bucket {
 
 struct sim_net {
     struct sim_net_config config;
-    struct sim_clock     *clock;
-    struct sim_node      *nodes;
-    struct sim_bucket    *buckets;
-    size_t                mask;
-    uint32_t              size, left_count;
-    uint64_t              random, messages;
-    size_t                half_count, early_count; /* what the buckets may hold */
-    struct sim_half      *halves_free;
-    struct sim_msg       *msgs_free;
+    struct sim_clock *clock;
+    struct sim_node *nodes;
+    struct sim_bucket *buckets;
+    size_t mask;
+    uint32_t size, left_count;
+    uint64_t random, messages;
+    size_t half_count, early_count; /* what the buckets may hold */
+    struct sim_half *halves_free;
+    struct sim_msg *msgs_free;
 };
 
 /* net_match.c */

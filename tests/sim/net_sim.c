@@ -56,8 +56,7 @@ static void received(struct sim_event *event)
     struct sim_node *node = msg->to;
     struct sim_net *net = node->net;
 
-    node->work_ns =
-        tci_max(node->work_ns, net->clock->now_ns) + (uint64_t)net->config.overhead_ns;
+    node->work_ns = tci_max(node->work_ns, net->clock->now_ns) + (uint64_t)net->config.overhead_ns;
     if (node->work_ns <= net->clock->now_ns) {
         sim_arrive(msg);
         return;
@@ -192,8 +191,8 @@ static void sent(struct sim_event *event)
 
 void sim_send(struct sim_node *node, struct sim_half *half)
 {
-    node->work_ns = tci_max(node->work_ns, node->net->clock->now_ns) +
-                    (uint64_t)node->net->config.overhead_ns;
+    node->work_ns =
+        tci_max(node->work_ns, node->net->clock->now_ns) + (uint64_t)node->net->config.overhead_ns;
     half->ready_ns = node->work_ns;
     half->is_held = true;
     half->priority = half->xfer->priority;
@@ -207,8 +206,8 @@ void sim_send(struct sim_node *node, struct sim_half *half)
 struct sim_loss {
     struct sim_event event;
     struct sim_node *node;
-    uint32_t         peer;
-    bool             is_killed;
+    uint32_t peer;
+    bool is_killed;
 };
 
 static void lose(struct sim_event *event)
@@ -345,8 +344,7 @@ static void try_leave(struct sim_node *node)
         return;
     for (uint32_t r = 0; r < net->size; r++)
         if (net->nodes[r].has_left)
-            sim_clock_add(net->clock,
-                          net->clock->now_ns + (uint64_t)net->config.latency_ns,
+            sim_clock_add(net->clock, net->clock->now_ns + (uint64_t)net->config.latency_ns,
                           &net->nodes[r].left);
 }
 

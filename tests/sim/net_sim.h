@@ -15,13 +15,13 @@
  * A larger one waits for the credit, which travels when the receive is posted.
  */
 struct sim_net_config {
-    double   latency_ns, overhead_ns;
-    double   byte_ns, fold_byte_ns; /* G and gamma */
-    double   jitter;                /* each message takes up to this times the latency longer */
-    size_t   eager_max;
+    double latency_ns, overhead_ns;
+    double byte_ns, fold_byte_ns; /* G and gamma */
+    double jitter;                /* each message takes up to this times the latency longer */
+    size_t eager_max;
     uint64_t seed;
     uint64_t lost_after_ns; /* until the others see a rank that was killed */
-    bool     no_data;       /* only lengths travel: no payload is read or written */
+    bool no_data;           /* only lengths travel: no payload is read or written */
 };
 void sim_net_config_default(struct sim_net_config *config);
 

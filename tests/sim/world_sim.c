@@ -9,8 +9,8 @@
 
 struct sim_rank {
     struct tci_comm comm; /* first: what a group's handle points at */
-    tc_context     *context;
-    bool            is_open; /* comm */
+    tc_context *context;
+    bool is_open; /* comm */
     struct tci_task end;
 };
 
@@ -39,8 +39,7 @@ tc_context *sim_context(struct sim_world *world, uint32_t rank)
 static bool open_rank(struct sim_world *world, uint32_t r, const struct sim_world_config *config)
 {
     struct sim_rank *rank = &world->ranks[r];
-    struct tci_transport *transport =
-        world->size > 1 ? sim_net_transport(world->net, r) : NULL;
+    struct tci_transport *transport = world->size > 1 ? sim_net_transport(world->net, r) : NULL;
     struct tci_comm_config comm = {.rank = (int)r,
                                    .size = (int)world->size,
                                    .group = 1,
@@ -106,11 +105,11 @@ void sim_world_idle(struct sim_world *world)
 /* ---- At a time ------------------------------------------------------------------------------ */
 
 struct sim_plan {
-    struct sim_event  event;
-    struct tci_task   task;
+    struct sim_event event;
+    struct tci_task task;
     struct sim_world *world;
     void (*fn)(void *arg);
-    void    *arg;
+    void *arg;
     uint32_t rank, other;
     uint64_t span_ns;
 };

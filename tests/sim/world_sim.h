@@ -9,9 +9,9 @@
 
 struct sim_world_config {
     struct sim_net_config net;
-    size_t                segment_bytes;
-    int                   timeout_ms;
-    const char           *algorithm; /* of every call, where it has that; "" for none */
+    size_t segment_bytes;
+    int timeout_ms;
+    const char *algorithm; /* of every call, where it has that; "" for none */
 };
 void sim_world_config_default(struct sim_world_config *config);
 
@@ -19,10 +19,10 @@ void sim_world_config_default(struct sim_world_config *config);
  * Everything runs inside of the calls below, on the caller's thread. */
 struct sim_world {
     struct sim_clock clock;
-    struct sim_net  *net;
+    struct sim_net *net;
     struct sim_exec *execs;
     struct sim_rank *ranks;
-    uint32_t         size;
+    uint32_t size;
 };
 
 /* A world at time 0; config NULL: the default.  NULL without memory. */
@@ -31,7 +31,7 @@ struct sim_world *sim_world_new(uint32_t size, const struct sim_world_config *co
 void sim_world_free(struct sim_world *world);
 
 tc_dist_ctx *sim_group(struct sim_world *world, uint32_t rank);
-tc_context  *sim_context(struct sim_world *world, uint32_t rank);
+tc_context *sim_context(struct sim_world *world, uint32_t rank);
 
 /* Until all of the futures (NULLs do not count) have settled; false: nothing happens any more, or
  * nothing before `end_ns`. */

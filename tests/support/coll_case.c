@@ -26,9 +26,9 @@ static void put_bit(unsigned char *to, tc_dtype_t dtype, bool bit)
 {
     static const struct {
         tc_dtype_t dtype;
-        unsigned   one;
-    } floats[] = {{TC_DTYPE_F16, 0x3c00},       {TC_DTYPE_BF16, 0x3f80}, {TC_DTYPE_F32, 0x3f800000},
-                  {TC_DTYPE_C64, 0x3f800000},   {TC_DTYPE_F8E4M3, 0x38}, {TC_DTYPE_F8E5M2, 0x3c}};
+        unsigned one;
+    } floats[] = {{TC_DTYPE_F16, 0x3c00},     {TC_DTYPE_BF16, 0x3f80}, {TC_DTYPE_F32, 0x3f800000},
+                  {TC_DTYPE_C64, 0x3f800000}, {TC_DTYPE_F8E4M3, 0x38}, {TC_DTYPE_F8E5M2, 0x3c}};
     uint64_t one = 1;
 
     if (dtype == TC_DTYPE_F64)
@@ -43,7 +43,7 @@ static void put_bit(unsigned char *to, tc_dtype_t dtype, bool bit)
 static void fill(unsigned char *data, size_t bytes, const struct coll_case *what, int rank)
 {
     uint64_t state = 0x9e3779b97f4a7c15u * (what->seed + 1u) + (uint64_t)rank * 7919u + 1u;
-    size_t   each = tc_dtype_size(what->dtype);
+    size_t each = tc_dtype_size(what->dtype);
 
     for (size_t i = 0; i < bytes; i += each) {
         uint64_t bits = next(&state);
@@ -100,8 +100,8 @@ void coll_prepare(struct coll_run *run, const struct coll_case *what, int size)
 void coll_start(struct coll_run *run, tc_dist_ctx *group, int rank)
 {
     const struct coll_case *what = &run->what;
-    void                   *send = run->send[rank], *recv = run->recv[rank];
-    tc_options              options;
+    void *send = run->send[rank], *recv = run->recv[rank];
+    tc_options options;
 
     tc_options_default(&options);
     options.numerics = what->numerics;
@@ -122,8 +122,8 @@ void coll_start(struct coll_run *run, tc_dist_ctx *group, int rank)
                                                what->root, &options);
         break;
     default:
-        run->future[rank] = tc_allgather_async(group, what->tag, send, recv, what->count,
-                                               what->dtype, &options);
+        run->future[rank] =
+            tc_allgather_async(group, what->tag, send, recv, what->count, what->dtype, &options);
     }
 }
 
@@ -131,9 +131,9 @@ void coll_start(struct coll_run *run, tc_dist_ctx *group, int rank)
 static void expect(const struct coll_run *run, int rank, unsigned char *out)
 {
     const struct coll_case *what = &run->what;
-    const void             *in[WORLD_MAX];
-    size_t                  unit = what->count * tc_dtype_size(what->dtype);
-    size_t                  skip = what->kind == COLL_REDUCE_SCATTER ? (size_t)rank * unit : 0;
+    const void *in[WORLD_MAX];
+    size_t unit = what->count * tc_dtype_size(what->dtype);
+    size_t skip = what->kind == COLL_REDUCE_SCATTER ? (size_t)rank * unit : 0;
 
     if (what->kind == COLL_BROADCAST) {
         memcpy(out, run->input[what->root], unit);
@@ -151,12 +151,11 @@ static void expect(const struct coll_run *run, int rank, unsigned char *out)
 void coll_check(struct coll_run *run)
 {
     unsigned char *wanted = malloc(run->recv_bytes + 1);
-    char           text[160];
+    char text[160];
 
     assert_non_null(wanted);
     for (int r = 0; r < run->size; r++) {
-        const unsigned char *got =
-            run->what.kind == COLL_BROADCAST ? run->send[r] : run->recv[r];
+        const unsigned char *got = run->what.kind == COLL_BROADCAST ? run->send[r] : run->recv[r];
         size_t each = tc_dtype_size(run->what.dtype);
         expect(run, r, wanted);
         for (size_t i = 0; i < run->recv_bytes; i += each)
@@ -187,7 +186,7 @@ void coll_drop(struct coll_run *run)
 const char *coll_describe(const struct coll_run *run, char *text, size_t text_bytes)
 {
     static const char *const names[] = {"allreduce", "reduce_scatter", "broadcast", "allgather"};
-    const struct coll_case  *what = &run->what;
+    const struct coll_case *what = &run->what;
 
     snprintf(text, text_bytes, "%s of %zu %s, %s, root %d%s%s, algorithm %s, %d ranks",
              names[what->kind], what->count, tc_dtype_name(what->dtype),

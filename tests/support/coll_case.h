@@ -10,25 +10,25 @@ enum coll_kind { COLL_ALLREDUCE, COLL_REDUCE_SCATTER, COLL_BROADCAST, COLL_ALLGA
 /* What is called, the same on every rank. */
 struct coll_case {
     enum coll_kind kind;
-    size_t         count;
-    tc_dtype_t     dtype;
+    size_t count;
+    tc_dtype_t dtype;
     tc_reduce_op_t op;
-    int            root;
-    bool           in_place;
-    int            numerics;  /* tc_numerics_t; with FAST the data is such that order is free */
-    const char    *algorithm; /* NULL: the library chooses */
-    uint64_t       tag;
-    unsigned       seed;
+    int root;
+    bool in_place;
+    int numerics;          /* tc_numerics_t; with FAST the data is such that order is free */
+    const char *algorithm; /* NULL: the library chooses */
+    uint64_t tag;
+    unsigned seed;
 };
 
 /* A case under way. */
 struct coll_run {
     struct coll_case what;
-    int              size;
-    size_t           send_bytes, recv_bytes;
-    unsigned char   *input[WORLD_MAX]; /* what each rank gave, kept for the check */
-    unsigned char   *send[WORLD_MAX], *recv[WORLD_MAX]; /* guarded on both sides */
-    tc_future       *future[WORLD_MAX];
+    int size;
+    size_t send_bytes, recv_bytes;
+    unsigned char *input[WORLD_MAX];                  /* what each rank gave, kept for the check */
+    unsigned char *send[WORLD_MAX], *recv[WORLD_MAX]; /* guarded on both sides */
+    tc_future *future[WORLD_MAX];
 };
 
 /* Make the data of all ranks. */

@@ -29,8 +29,8 @@ int test_effort(void)
 int world_listen(char *url, size_t url_bytes)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t          len = sizeof(addr);
-    int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t len = sizeof(addr);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     assert_true(fd >= 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
@@ -68,11 +68,11 @@ tc_status_t world_wait(struct world *world, tc_future *future)
 
 void world_open(struct world *world, int size, const tc_config *config)
 {
-    tc_future      *futures[WORLD_MAX];
+    tc_future *futures[WORLD_MAX];
     tc_dist_options options;
-    tc_config       defaults;
-    char            url[64];
-    int             fd = size > 1 ? world_listen(url, sizeof(url)) : -1;
+    tc_config defaults;
+    char url[64];
+    int fd = size > 1 ? world_listen(url, sizeof(url)) : -1;
 
     memset(world, 0, sizeof(*world));
     tc_config_default(&defaults);
@@ -99,9 +99,9 @@ void world_open(struct world *world, int size, const tc_config *config)
 }
 
 struct leaver {
-    pthread_t    thread;
+    pthread_t thread;
     tc_dist_ctx *group;
-    tc_context  *context;
+    tc_context *context;
 };
 
 static void *leave(void *arg)

@@ -8,9 +8,9 @@
 enum { WORLD_MAX = 64 };
 
 struct world {
-    int          size;
-    int          mode; /* tc_loop_mode_t */
-    tc_context  *context[WORLD_MAX];
+    int size;
+    int mode; /* tc_loop_mode_t */
+    tc_context *context[WORLD_MAX];
     tc_dist_ctx *group[WORLD_MAX];
 };
 

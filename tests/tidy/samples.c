@@ -5,9 +5,9 @@
 #define SPDX "SPDX-License-Identifier: Apache-2.0"
 
 /* One whole text. */
-#define SAMPLE(rule, findings, path, text)    \
-    {                                         \
-        rule, findings, path, text, "", 0, "" \
+#define SAMPLE(rule, findings, path, text)                                                         \
+    {                                                                                              \
+        rule, findings, path, text, "", 0, ""                                                      \
     }
 
 #define ARROWS    "arrows_go_down"
