@@ -22,6 +22,7 @@
 #include "core/base.h"
 #include "core/context.h"
 #include "support/loop_room.h"
+#include "support/threads.h"
 #include "tcdist/log.h"
 
 static const char *const variables[] = {

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "support/coll_case.h"
+#include "support/threads.h"
 
 enum { LARGE = 1 << 20 };
 
@@ -29,18 +30,6 @@ static double clock_s(clockid_t id)
 
     clock_gettime(id, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-static int threads(void)
-{
-    DIR *dir = opendir("/proc/self/task");
-    int count = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir) != NULL)
-        count++;
-    closedir(dir);
-    return count;
 }
 
 static void all_sum(struct world *world, uint64_t tag, size_t count)
@@ -81,7 +70,7 @@ static void an_idle_group_takes_no_processor_time(void **state)
 
 static void modes_without_a_thread_have_none(void **state)
 {
-    int before = threads();
+    unsigned before = count_threads();
     tc_config config;
 
     (void)state;
@@ -91,9 +80,9 @@ static void modes_without_a_thread_have_none(void **state)
         config.loop_mode = mode;
         world_open(&world, 2, &config);
         all_sum(&world, 1, 1000);
-        assert_int_equal(threads(), before);
+        assert_int_equal(count_threads(), before);
         world_close(&world);
-        assert_int_equal(threads(), before);
+        assert_int_equal(count_threads(), before);
     }
 }
 

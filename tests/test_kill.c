@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "core/alloc.h"
+#include "support/threads.h"
 #include "support/world.h"
 
 /* The ranks are processes.  Each says over a pipe when it stands in the middle of its work, and
@@ -178,7 +179,8 @@ static void run_rank(struct rank *rank, const char *url, int listen_fd)
     CHECK(rank, tc_init(&rank->context) == TC_OK); /* a sanitizer may begin a thread of its own */
     CHECK(rank, tc_shutdown(rank->context) == TC_OK);
     uint64_t live = tci_alloc_live();
-    int fds = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
+    int fds = entries_of("/proc/self/fd");
+    unsigned threads = count_threads();
     rank->data = calloc((size_t)TAGS * LARGE, sizeof(float));
     CHECK(rank, rank->data != NULL && tc_init(&rank->context) == TC_OK);
     tc_dist_options_default(&options);
@@ -208,7 +210,7 @@ static void run_rank(struct rank *rank, const char *url, int listen_fd)
     CHECK(rank, tc_shutdown(rank->context) == TC_OK);
     CHECK(rank, tci_alloc_live() == live);
     CHECK(rank, entries_of("/proc/self/fd") <= fds); /* the listener was taken over */
-    CHECK(rank, entries_of("/proc/self/task") == threads);
+    CHECK(rank, count_threads() == threads);
     free(rank->data);
     exit(0);
 }

@@ -1,6 +1,5 @@
 /* test_manual.c - a loop that nobody's thread turns: waiters share it, or poll(2) drives it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -12,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "support/threads.h"
 #include "support/world.h"
 
 static void open_manual(struct world *world, int size)
@@ -21,18 +21,6 @@ static void open_manual(struct world *world, int size)
     tc_config_default(&config);
     config.loop_mode = TC_LOOP_MANUAL;
     world_open(world, size, &config);
-}
-
-static int count_threads(void)
-{
-    DIR *folder = opendir("/proc/self/task");
-    int count = 0;
-
-    assert_non_null(folder);
-    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
-        count += entry->d_name[0] != '.';
-    closedir(folder);
-    return count;
 }
 
 static tc_future *sum_on(struct world *world, int rank, uint64_t tag, int64_t *value)
@@ -46,7 +34,7 @@ static void no_thread_is_made(void **state)
     struct world world;
     int64_t values[2] = {1, 2};
     tc_future *futures[2];
-    int threads = count_threads();
+    unsigned threads = count_threads();
 
     (void)state;
     open_manual(&world, 2);

@@ -145,8 +145,10 @@ static void ten_thousand_ranks_fit_in_one_process(void **state)
     };
 
     (void)state;
-    if (test_effort() < 2)
+    if (test_effort() < 2) {
+        printf("skipped: takes a minute; TCDIST_TEST_EFFORT=full runs it\n");
         skip();
+    }
     for (size_t t = 0; t < TCI_LEN(trials); t++)
         carry_out(&trials[t]);
 }

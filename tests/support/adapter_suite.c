@@ -21,6 +21,7 @@
 #include "core/context.h"
 #include "loop/loop.h"
 #include "support/loop_room.h"
+#include "support/threads.h"
 #include "tcdist/collective.h"
 #include "tcdist/future.h"
 

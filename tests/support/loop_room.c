@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/loop_room.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <time.h>
 
@@ -63,16 +62,4 @@ void clock_pass_ms(unsigned ms)
 
     while (nanosleep(&rest, &rest) != 0 && errno == EINTR) {
     }
-}
-
-unsigned count_threads(void)
-{
-    DIR *tasks = opendir("/proc/self/task");
-    unsigned count = 0;
-
-    assert_non_null(tasks);
-    for (struct dirent *entry = readdir(tasks); entry != NULL; entry = readdir(tasks))
-        count += entry->d_name[0] != '.';
-    closedir(tasks);
-    return count;
 }

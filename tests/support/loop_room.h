@@ -18,7 +18,5 @@ uint64_t clock_now_ns(void);
 uint64_t clock_cpu_ns(void);
 /* For tests of what happens while nothing happens. */
 void clock_pass_ms(unsigned ms);
-/* Threads of this process. */
-unsigned count_threads(void);
 
 #endif
