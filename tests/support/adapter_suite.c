@@ -437,37 +437,49 @@ static void on_reduced(tc_future *future, void *arg)
 }
 
 /* Each rank in its own order: 7 and ALLREDUCES have no common divisor. */
-static void start_all(struct rank *rank, unsigned start, unsigned stride)
+static void start_all(struct rank *rank, unsigned round, unsigned start, unsigned stride)
 {
+    rank->done = 0;
     for (unsigned i = 0; i < ALLREDUCES; i++) {
         unsigned k = (start + i * stride) % ALLREDUCES;
         float *at = &rank->data[k];
 
         *at = (float)(k + start);
-        tc_future_then(
-            tc_allreduce_async(rank->group, k, at, at, 1, TC_DTYPE_F32, TC_REDUCE_SUM, NULL),
-            on_reduced, rank);
+        tc_future_then(tc_allreduce_async(rank->group, round * ALLREDUCES + k, at, at, 1,
+                                          TC_DTYPE_F32, TC_REDUCE_SUM, NULL),
+                       on_reduced, rank);
     }
 }
 
-static void a_thousand_tagged_all_reduces_settle_beside_the_applications_ticks(void **state)
+static unsigned run_round(unsigned round)
 {
-    unsigned wrong = 0, threads = count_threads();
+    unsigned wrong = 0;
 
-    (void)state;
-    form_group();
-    host->tick(1, on_tick);
-    start_all(&ranks[0], 0, 1);
-    start_all(&ranks[1], 1, 7);
+    start_all(&ranks[0], round, 0, 1);
+    start_all(&ranks[1], round, 1, 7);
     while (ranks[0].done < ALLREDUCES || ranks[1].done < ALLREDUCES)
         host->step();
     for (unsigned k = 0; k < ALLREDUCES; k++)
         for (int r = 0; r < RANKS; r++)
             wrong += ranks[r].data[k] != (float)(2 * k + 1);
+    return wrong;
+}
+
+/* A host's clock may be as coarse as 10 ms, and a thousand all-reduces faster: a round at a time,
+ * without a pause, until the application has ticked. */
+static void a_thousand_tagged_all_reduces_settle_beside_the_applications_ticks(void **state)
+{
+    unsigned wrong = 0, round = 0, threads = count_threads();
+
+    (void)state;
+    form_group();
+    host->tick(1, on_tick);
+    do
+        wrong += run_round(round++);
+    while (app.ticks == 0);
 
     assert_int_equal(wrong, 0);
     assert_int_equal(ranks[0].failed + ranks[1].failed, 0);
-    assert_true(app.ticks > 0);
     assert_int_equal(count_threads(), threads);
     for (int r = 0; r < RANKS; r++) {
         assert_int_equal(tc_dist_close(ranks[r].group), TC_OK);
