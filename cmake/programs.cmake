@@ -4,6 +4,7 @@
 #   tools/tcrun.c           -> build/tools/tcrun
 #   tools/tcperf/*.c        -> build/tools/tcperf
 #   examples/digits/*.c     -> build/examples/digits
+#   examples/shared/*.c     a library that all examples are linked with
 #   bench/latency.c         -> build/bench/latency
 
 # Used where they are found; a program that needs one says so by its #include.
@@ -12,6 +13,7 @@ pkg_check_modules(ZLIB IMPORTED_TARGET zlib)
 
 function(tcdist_add_programs folder)
     file(GLOB entries CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/${folder} ${folder}/*)
+    list(REMOVE_ITEM entries shared)
     foreach(entry IN LISTS entries)
         if(entry MATCHES "\\.c$")
             set(sources ${folder}/${entry})
@@ -25,6 +27,15 @@ function(tcdist_add_programs folder)
     endforeach()
 endfunction()
 
+function(tcdist_add_shared_code)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/shared/*.c)
+    add_library(examples_shared STATIC ${sources})
+    target_include_directories(examples_shared PUBLIC include examples/shared)
+    if(ZLIB_FOUND)
+        target_link_libraries(examples_shared PUBLIC PkgConfig::ZLIB)
+    endif()
+endfunction()
+
 function(tcdist_add_program folder name sources)
     set(target ${name})
     if(folder STREQUAL "bench")
@@ -34,7 +45,9 @@ function(tcdist_add_program folder name sources)
     set_target_properties(${target} PROPERTIES
         OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder})
     target_include_directories(${target} PRIVATE include)
-    if(NOT folder STREQUAL "examples")
+    if(folder STREQUAL "examples")
+        target_link_libraries(${target} PRIVATE examples_shared)
+    else()
         target_include_directories(${target} PRIVATE src)
     endif()
     target_link_libraries(${target} PRIVATE tcdist_static m)

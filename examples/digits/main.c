@@ -7,41 +7,14 @@
 #include <string.h>
 
 #include "data.h"
+#include "matrix.h"
 #include "options.h"
+#include "share.h"
 #include "timeline.h"
 #include "trainer.h"
 #include "world.h"
 
 /* ---- Before --------------------------------------------------------------------------------- */
-
-/* Rank 0 reads; the others get the digits from it, or hear by a count of 0 that there are none. */
-static bool share_data(struct world *world, const char *path, struct data *data)
-{
-    uint64_t count = 0;
-    bool is_first = world->rank == 0;
-
-    if (is_first && data_read(path, data))
-        count = data->count;
-    if (!world_wait(world, tc_broadcast_async(world->group, TC_TAG_ORDERED, &count, 1, TC_DTYPE_U64,
-                                              0, NULL)))
-        return false;
-    if (count == 0) {
-        (void)world_leave(world);
-        return false;
-    }
-
-    if (!is_first) {
-        data->count = count;
-        data->digits = calloc(count, sizeof *data->digits);
-        if (data->digits == NULL) {
-            fprintf(stderr, "digits: rank %d: no memory for the digits\n", world->rank);
-            return false;
-        }
-    }
-    return world_wait(world,
-                      tc_broadcast_async(world->group, TC_TAG_ORDERED, data->digits,
-                                         count * sizeof *data->digits, TC_DTYPE_U8, 0, NULL));
-}
 
 static void introduce(const struct trainer *trainer)
 {
@@ -60,21 +33,10 @@ static void introduce(const struct trainer *trainer)
 
 /* ---- After ---------------------------------------------------------------------------------- */
 
-/* FNV-1a of 64 bits over the weights' bytes. */
-static uint64_t hash_weights(const struct net *net)
-{
-    const unsigned char *bytes = (const unsigned char *)net->params;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    for (size_t i = 0; i < net->count * sizeof *net->params; i++)
-        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 /* Whether all ranks have rank 0's weights; rank 0 says so. */
 static bool compare_weights(struct world *world, const struct trainer *trainer)
 {
-    uint64_t own = hash_weights(&trainer->net);
+    uint64_t own = matrix_hash(trainer->net.params, trainer->net.count);
     uint64_t *all = calloc((size_t)world->size, sizeof *all);
     bool is_first = world->rank == 0;
     bool is_same =

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "data.h"
+#include "learn.h"
 #include "matrix.h"
 #include "rng.h"
 
@@ -109,45 +110,12 @@ void net_forward(struct net *net, size_t index, size_t rows)
         layer->out[i] = layer->out[i] > 0 ? layer->out[i] : 0;
 }
 
-/* One row of net_loss(): out becomes probabilities, delta their distance from the truth. */
-static double row_loss(const float *out, float *delta, size_t label, float scale)
-{
-    float top = out[0];
-    float sum = 0;
-
-    for (size_t j = 1; j < DIGIT_CLASSES; j++)
-        top = out[j] > top ? out[j] : top;
-    for (size_t j = 0; j < DIGIT_CLASSES; j++) {
-        delta[j] = expf(out[j] - top);
-        sum += delta[j];
-    }
-    for (size_t j = 0; j < DIGIT_CLASSES; j++)
-        delta[j] = (delta[j] / sum - (j == label ? 1.0F : 0.0F)) * scale;
-    return log((double)sum) - (double)(out[label] - top);
-}
-
-static bool row_is_right(const float *out, size_t label)
-{
-    size_t guess = 0;
-
-    for (size_t j = 1; j < DIGIT_CLASSES; j++)
-        guess = out[j] > out[guess] ? j : guess;
-    return guess == label;
-}
-
 double net_loss(struct net *net, const uint8_t *labels, size_t rows, size_t batch, size_t *right)
 {
     const struct layer *last = &net->layers[NET_LAYERS - 1];
-    float scale = 1.0F / (float)batch;
-    double loss = 0;
 
-    for (size_t i = 0; i < rows; i++) {
-        const float *out = last->out + i * DIGIT_CLASSES;
-
-        loss += row_loss(out, last->delta + i * DIGIT_CLASSES, labels[i], scale);
-        *right += row_is_right(out, labels[i]);
-    }
-    return loss;
+    return learn_loss(last->out, last->delta, &(struct answers){labels, rows, DIGIT_CLASSES}, batch,
+                      right);
 }
 
 void net_backward(struct net *net, size_t index, size_t rows)
@@ -175,12 +143,6 @@ void net_backward(struct net *net, size_t index, size_t rows)
 void net_update(struct net *net, size_t index, float rate, float momentum)
 {
     const struct layer *layer = &net->layers[index];
-    const float *restrict grads = layer->grads;
-    float *restrict speeds = layer->speeds;
-    float *restrict params = layer->params;
 
-    for (size_t i = 0; i < layer->count; i++) {
-        speeds[i] = momentum * speeds[i] + grads[i];
-        params[i] -= rate * speeds[i];
-    }
+    learn_step(layer->params, layer->grads, layer->speeds, layer->count, rate, momentum);
 }

@@ -2,15 +2,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
 
-#include <argp.h>
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "arguments.h"
 #include "tcdist/version.h"
 
-enum { EXIT_USAGE = 2, EPOCHS_MAX = 10000, BATCH_MAX = 65536, HIDDEN_MAX = 4096, RATE_MAX = 100 };
+enum { EPOCHS_MAX = 10000, BATCH_MAX = 65536, HIDDEN_MAX = 4096 };
 
 enum { KEY_DATA = 256, KEY_TIMELINE, KEY_TRACE, KEY_WEIGHTS, KEY_HIDDEN, KEY_RATE, KEY_QUIET };
 
@@ -43,73 +40,29 @@ static const struct argp_option argp_options[] = {
     {0},
 };
 
-static size_t parse_count(const char *arg, size_t max, const char *what, struct argp_state *state)
-{
-    char *end;
-    unsigned long value;
-
-    errno = 0;
-    value = strtoul(arg, &end, 10);
-    if (errno != 0 || *end != '\0' || strspn(arg, "0123456789") == 0 || value < 1 || value > max)
-        argp_error(state, "'%s' is no %s from 1 to %zu", arg, what, max);
-    return value;
-}
-
-static uint64_t parse_seed(const char *arg, struct argp_state *state)
-{
-    char *end;
-    unsigned long long value;
-
-    errno = 0;
-    value = strtoull(arg, &end, 10);
-    if (errno != 0 || *end != '\0' || strspn(arg, "0123456789") == 0)
-        argp_error(state, "'%s' is no seed from 0 to 2^64 - 1", arg);
-    return value;
-}
-
-static float parse_rate(const char *arg, struct argp_state *state)
-{
-    char *end;
-    double value = strtod(arg, &end);
-
-    if (end == arg || *end != '\0' || !(value > 0 && value <= RATE_MAX))
-        argp_error(state, "'%s' is no learning rate above 0 and up to %d", arg, RATE_MAX);
-    return (float)value;
-}
-
 static error_t parse_number(int key, const char *arg, struct argp_state *state)
 {
     struct options *options = state->input;
 
     switch (key) {
     case 'e':
-        options->epochs = parse_count(arg, EPOCHS_MAX, "number of epochs", state);
+        options->epochs = argument_count(arg, EPOCHS_MAX, "number of epochs", state);
         return 0;
     case 'b':
-        options->batch = parse_count(arg, BATCH_MAX, "size of a batch", state);
+        options->batch = argument_count(arg, BATCH_MAX, "size of a batch", state);
         return 0;
     case KEY_HIDDEN:
-        options->hidden = parse_count(arg, HIDDEN_MAX, "width", state);
+        options->hidden = argument_count(arg, HIDDEN_MAX, "width", state);
         return 0;
     case 's':
-        options->seed = parse_seed(arg, state);
+        options->seed = argument_seed(arg, state);
         return 0;
     case KEY_RATE:
-        options->rate = parse_rate(arg, state);
+        options->rate = argument_rate(arg, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
-}
-
-/* Under a launcher one rank's help is enough. */
-static void hush_others(struct argp_state *state)
-{
-    const char *rank = getenv("TCDIST_RANK");
-    FILE *nowhere = rank != NULL && strcmp(rank, "0") != 0 ? fopen("/dev/null", "we") : NULL;
-
-    if (nowhere != NULL)
-        state->out_stream = nowhere;
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -118,7 +71,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case ARGP_KEY_INIT:
-        hush_others(state);
+        argument_hush_others(state);
         return 0;
     case KEY_DATA:
         options->data = arg;

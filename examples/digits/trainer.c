@@ -19,8 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rng.h"
-
 #define MOMENTUM 0.9F
 
 /* The timeline of one rank shows so many steps; several ranks share them, down to the least. */
@@ -43,10 +41,7 @@ static size_t share_begin(size_t count, int rank, int size)
 
 static void load_row(struct trainer *trainer, size_t row, const struct digit *digit)
 {
-    float *to = trainer->net.input + row * DIGIT_PIXELS;
-
-    for (size_t i = 0; i < DIGIT_PIXELS; i++)
-        to[i] = (float)digit->pixels[i] / DIGIT_PIXEL_MAX;
+    digit_load(digit, trainer->net.input + row * DIGIT_PIXELS);
     trainer->labels[row] = digit->label;
 }
 
@@ -131,27 +126,12 @@ static bool take_step(struct trainer *trainer, const size_t *batch, size_t count
 
 /* ---- One epoch ------------------------------------------------------------------------------ */
 
-static void shuffle(struct trainer *trainer, size_t epoch)
-{
-    size_t *order = trainer->order;
-    struct rng rng;
-
-    rng_init(&rng, trainer->options->seed, 2 + epoch);
-    for (size_t i = trainer->train.count; i > 1; i--) {
-        size_t other = rng_below(&rng, i);
-        size_t kept = order[i - 1];
-
-        order[i - 1] = order[other];
-        order[other] = kept;
-    }
-}
-
 static bool train(struct trainer *trainer, size_t epoch, struct tally *tally)
 {
     size_t count = trainer->train.count;
     size_t batch = trainer->options->batch;
 
-    shuffle(trainer, epoch);
+    order_shuffle(trainer->order, count, trainer->options->seed, epoch);
     for (size_t at = 0; at < count; at += batch) {
         if (trainer->step + trainer->watched == trainer->steps)
             trainer->window_begin_ns = tc_trace_now_ns();

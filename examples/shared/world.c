@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "world.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 /* Messages of the library name the operation and the rank at fault; this adds who saw it. */
@@ -10,9 +11,9 @@ static bool say_failure(int rank, const tc_error *error, tc_status_t status)
     const char *message = error != NULL ? error->message : tc_status_string(status);
 
     if (rank >= 0)
-        fprintf(stderr, "digits: rank %d: %s\n", rank, message);
+        fprintf(stderr, "%s: rank %d: %s\n", program_invocation_short_name, rank, message);
     else
-        fprintf(stderr, "digits: %s\n", message);
+        fprintf(stderr, "%s: %s\n", program_invocation_short_name, message);
     return false;
 }
 

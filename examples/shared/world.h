@@ -1,7 +1,7 @@
 /* world.h - this program's place in the group of ranks, and its manners when something fails. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DIGITS_WORLD_H
-#define DIGITS_WORLD_H
+#ifndef SHARED_WORLD_H
+#define SHARED_WORLD_H
 
 #include <stdbool.h>
 #include <stddef.h>

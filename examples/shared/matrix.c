@@ -39,3 +39,13 @@ void matrix_transpose(float *restrict out, const float *restrict in, size_t rows
         for (size_t j = 0; j < columns; j++)
             out[j * rows + i] = in[i * columns + j];
 }
+
+uint64_t matrix_hash(const float *values, size_t count)
+{
+    const unsigned char *bytes = (const unsigned char *)values;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < count * sizeof *values; i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}

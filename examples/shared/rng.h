@@ -1,7 +1,7 @@
 /* rng.h - seeded random numbers, the same on every machine. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DIGITS_RNG_H
-#define DIGITS_RNG_H
+#ifndef SHARED_RNG_H
+#define SHARED_RNG_H
 
 #include <stddef.h>
 #include <stdint.h>

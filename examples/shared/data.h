@@ -1,7 +1,7 @@
 /* data.h - the handwritten digits: read from a file, checked, and split in two. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DIGITS_DATA_H
-#define DIGITS_DATA_H
+#ifndef SHARED_DATA_H
+#define SHARED_DATA_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,6 +32,12 @@ bool data_read(const char *path, struct data *data_out);
 
 /* Shuffles by the seed; four fifths become `train`, the rest `test`. */
 void data_split(struct data *data, uint64_t seed, struct digits *train, struct digits *test);
+
+/* Pixels as numbers from 0 to 1; `to` has DIGIT_PIXELS. */
+void digit_load(const struct digit *digit, float *to);
+
+/* Shuffles the order in which an epoch (from 1) goes through `count` digits. */
+void order_shuffle(size_t *order, size_t count, uint64_t seed, size_t epoch);
 
 void data_fini(struct data *data);
 

@@ -45,8 +45,9 @@ static bool parse_line(const struct place *place, char *text, struct digit *digi
         if (count >= FIELDS)
             continue;
         if (value < 0 || value > max) {
-            fprintf(stderr, "digits: %s:%zu: field %d is '%.20s', not a %s from 0 to %d\n",
-                    place->path, place->line, count + 1, field, is_label ? "class" : "pixel", max);
+            fprintf(stderr, "%s: %s:%zu: field %d is '%.20s', not a %s from 0 to %d\n",
+                    program_invocation_short_name, place->path, place->line, count + 1, field,
+                    is_label ? "class" : "pixel", max);
             return false;
         }
         if (is_label)
@@ -55,8 +56,8 @@ static bool parse_line(const struct place *place, char *text, struct digit *digi
             digit->pixels[count] = (uint8_t)value;
     }
     if (count != FIELDS) {
-        fprintf(stderr, "digits: %s:%zu: %d fields instead of %d\n", place->path, place->line,
-                count, FIELDS);
+        fprintf(stderr, "%s: %s:%zu: %d fields instead of %d\n", program_invocation_short_name,
+                place->path, place->line, count, FIELDS);
         return false;
     }
     return true;
@@ -68,8 +69,8 @@ static bool trim_line(const struct place *place, char *text)
     size_t len = strcspn(text, "\r\n");
 
     if (len == LINE_ROOM - 1) {
-        fprintf(stderr, "digits: %s:%zu: the line is longer than %d characters\n", place->path,
-                place->line, LINE_ROOM - 2);
+        fprintf(stderr, "%s: %s:%zu: the line is longer than %d characters\n",
+                program_invocation_short_name, place->path, place->line, LINE_ROOM - 2);
         return false;
     }
     text[len] = '\0';
@@ -84,7 +85,8 @@ static bool add_digit(struct data *data, size_t *room, const struct digit *digit
             data->count >= DIGITS_MAX ? NULL : realloc(data->digits, wanted * sizeof *grown);
 
         if (grown == NULL) {
-            fprintf(stderr, "digits: no room for more than %zu digits\n", data->count);
+            fprintf(stderr, "%s: no room for more than %zu digits\n", program_invocation_short_name,
+                    data->count);
             return false;
         }
         data->digits = grown;
@@ -111,13 +113,13 @@ static bool read_lines(gzFile file, struct place *place, struct data *data)
     }
     reason = gzerror(file, &error);
     if (error != Z_OK && error != Z_STREAM_END) {
-        fprintf(stderr, "digits: %s: after line %zu: %s\n", place->path, place->line,
-                error == Z_ERRNO ? strerror(errno) : reason);
+        fprintf(stderr, "%s: %s: after line %zu: %s\n", program_invocation_short_name, place->path,
+                place->line, error == Z_ERRNO ? strerror(errno) : reason);
         return false;
     }
     if (data->count < DIGITS_MIN) {
-        fprintf(stderr, "digits: %s: holds %zu digits, at least %d are needed\n", place->path,
-                data->count, DIGITS_MIN);
+        fprintf(stderr, "%s: %s: holds %zu digits, at least %d are needed\n",
+                program_invocation_short_name, place->path, data->count, DIGITS_MIN);
         return false;
     }
     return true;
@@ -131,7 +133,8 @@ bool data_read(const char *path, struct data *data_out)
     bool is_read;
 
     if (file == NULL) {
-        fprintf(stderr, "digits: %s: %s\n", path, errno != 0 ? strerror(errno) : "no memory");
+        fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, path,
+                errno != 0 ? strerror(errno) : "no memory");
         return false;
     }
     is_read = read_lines(file, &place, &data);
@@ -159,6 +162,26 @@ void data_split(struct data *data, uint64_t seed, struct digits *train, struct d
     }
     *train = (struct digits){data->digits, train_count};
     *test = (struct digits){data->digits + train_count, data->count - train_count};
+}
+
+void digit_load(const struct digit *digit, float *to)
+{
+    for (size_t i = 0; i < DIGIT_PIXELS; i++)
+        to[i] = (float)digit->pixels[i] / DIGIT_PIXEL_MAX;
+}
+
+void order_shuffle(size_t *order, size_t count, uint64_t seed, size_t epoch)
+{
+    struct rng rng;
+
+    rng_init(&rng, seed, 2 + epoch);
+    for (size_t i = count; i > 1; i--) {
+        size_t other = rng_below(&rng, i);
+        size_t kept = order[i - 1];
+
+        order[i - 1] = order[other];
+        order[other] = kept;
+    }
 }
 
 void data_fini(struct data *data)

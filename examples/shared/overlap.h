@@ -1,7 +1,7 @@
 /* overlap.h - how much of the communication was hidden behind the compute. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DIGITS_OVERLAP_H
-#define DIGITS_OVERLAP_H
+#ifndef SHARED_OVERLAP_H
+#define SHARED_OVERLAP_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,9 +1,10 @@
 /* matrix.h - the one product of matrices that forward and backward passes are made of. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DIGITS_MATRIX_H
-#define DIGITS_MATRIX_H
+#ifndef SHARED_MATRIX_H
+#define SHARED_MATRIX_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* A matrix to read, as it lies or turned: element (i, k) is at[i * row_step + k * column_step]. */
 struct matrix {
@@ -19,5 +20,8 @@ void matrix_add_product(float *restrict c, struct matrix a, const float *restric
 
 /* out = in turned over its diagonal; in is rows x columns. */
 void matrix_transpose(float *restrict out, const float *restrict in, size_t rows, size_t columns);
+
+/* FNV-1a of 64 bits over the values' bytes: equal for equal bits. */
+uint64_t matrix_hash(const float *values, size_t count);
 
 #endif
