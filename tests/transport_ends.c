@@ -175,13 +175,78 @@ static void notices_arrive_as_they_were(void **state)
 
     (void)state;
     memset(notice.text, 'x', sizeof(notice.text) - 1);
-    net.nodes[2].transport->ops->notify(net.nodes[2].transport, 1, &notice);
+    net.nodes[2].transport->ops->notify(net.nodes[2].transport, 1, &notice, true);
     net_turn_until(&net, &net.nodes[1].notices, 1);
     assert_memory_equal(&net.nodes[1].notice.text, &notice.text, sizeof(notice.text));
     assert_int_equal(net.nodes[1].notice.status, TC_ERR_TIMEOUT);
     assert_int_equal(net.nodes[1].notice.arg, 77);
     assert_int_equal(net.nodes[1].notice.key.space, TCI_SPACE_P2P_DOWN);
     assert_int_equal(net.nodes[1].notice.call.count, 9);
+}
+
+static bool is_of_group_2(void *arg, uint32_t peer, const struct tci_key *key,
+                          const struct tci_call *call)
+{
+    unsigned *asked = arg;
+
+    assert_int_equal(peer, 0);
+    assert_int_equal(call->count, 10);
+    *asked += 1;
+    return key->group == 2;
+}
+
+static void what_a_review_refuses_is_dropped(void **state)
+{
+    struct net_message sends[4], recv;
+    struct tci_transport *transport = net.nodes[1].transport;
+    unsigned asked = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        net_prepare(&sends[i], true, 1, i, 10);
+        sends[i].xfer.key.group = 1 + i % 2;
+        net_post(&net, &sends[i], 0);
+        finish(&sends[i], TC_OK);
+    }
+    net_turn_until_held(&net, 1, 40);
+
+    transport->ops->review(transport, is_of_group_2, &asked);
+
+    assert_int_equal(asked, 4);
+    assert_int_equal(net_stats(&net, 1).eager_bytes, 20);
+    net_prepare(&recv, false, 0, 3, 10);
+    recv.xfer.key.group = 2;
+    net_post(&net, &recv, 1);
+    finish(&recv, TC_OK);
+    assert_int_equal(net_stats(&net, 1).eager_bytes, 10);
+}
+
+static void a_link_ends_alone_when_both_have_left_it(void **state)
+{
+    struct net_message send, recv;
+    uint64_t tag = 1;
+
+    (void)state;
+    net_recv(&net, &recv, 0, 1, tag, 3 * MIB);
+    net_send(&net, &send, 1, 0, tag, 3 * MIB);
+    turn(3);
+    net.nodes[1].transport->ops->leave_peer(net.nodes[1].transport, 0);
+    finish(&send, TC_OK); /* the goodbye is behind it */
+    finish(&recv, TC_OK);
+    net.nodes[0].transport->ops->leave_peer(net.nodes[0].transport, 1);
+    net.nodes[0].transport->ops->leave_peer(net.nodes[0].transport, 2); /* never linked, perhaps */
+    for (uint32_t r = 2; r < 4; r++) {
+        net_recv(&net, &recv, r, 1, tag, 10);
+        net_send(&net, &send, 1, r, tag, 10);
+        finish(&send, TC_OK);
+        finish(&recv, TC_OK);
+    }
+    for (int r = 0; r < 4; r++)
+        net.nodes[r].transport->ops->leave(net.nodes[r].transport);
+    for (int r = 0; r < 4; r++) {
+        net_turn_until(&net, &net.nodes[r].lefts, 1);
+        assert_int_equal(net.nodes[r].losses, 0);
+    }
 }
 
 static void a_peer_that_closes_is_lost(void **state)
@@ -249,9 +314,15 @@ static void closing_completes_what_is_live(void **state)
 #define WITH_FOUR(test) cmocka_unit_test_setup_teardown(test, open_four, close_all)
 
 const struct CMUnitTest transport_ends[] = {
-    WITH_TWO(transfers_that_wait_are_aborted),     WITH_TWO(a_send_in_the_middle_is_aborted),
-    WITH_TWO(a_receive_in_the_middle_is_aborted),  WITH_TWO(a_message_of_a_later_use_waits_for_it),
-    WITH_FOUR(notices_arrive_as_they_were),        WITH_TWO(a_peer_that_closes_is_lost),
-    WITH_FOUR(peers_that_say_goodbye_are_no_loss), WITH_TWO(closing_completes_what_is_live),
+    WITH_TWO(transfers_that_wait_are_aborted),
+    WITH_TWO(a_send_in_the_middle_is_aborted),
+    WITH_TWO(a_receive_in_the_middle_is_aborted),
+    WITH_TWO(a_message_of_a_later_use_waits_for_it),
+    WITH_FOUR(notices_arrive_as_they_were),
+    WITH_TWO(what_a_review_refuses_is_dropped),
+    WITH_FOUR(a_link_ends_alone_when_both_have_left_it),
+    WITH_TWO(a_peer_that_closes_is_lost),
+    WITH_FOUR(peers_that_say_goodbye_are_no_loss),
+    WITH_TWO(closing_completes_what_is_live),
 };
 const size_t transport_ends_count = TCI_LEN(transport_ends);

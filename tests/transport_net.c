@@ -38,11 +38,12 @@ static void on_notice(struct tci_transport_sink *sink, uint32_t peer,
     node_of(sink)->notice = *notice;
 }
 
-static void on_lost(struct tci_transport_sink *sink, uint32_t peer, const struct tci_error *error)
+static void on_lost(struct tci_transport_sink *sink, uint32_t peer, const char *how)
 {
     node_of(sink)->losses++;
     node_of(sink)->lost_peer = peer;
-    tci_error_copy(&node_of(sink)->error, error);
+    tci_error_set(&node_of(sink)->error, TC_ERR_PEER_LOST, (int)peer, 0, NULL, "rank %u %s", peer,
+                  how);
 }
 
 static void on_left(struct tci_transport_sink *sink)
@@ -79,7 +80,6 @@ void net_open(struct net *net, uint32_t size, size_t eager_bytes)
         assert_non_null(node->transport);
         node->sink = (struct tci_transport_sink){on_admit, on_notice, on_lost, on_left};
         tci_cq_init(&node->cq, net->context.exec, on_completions);
-        node->transport->cq = &node->cq;
         node->transport->sink = &node->sink;
     }
 }
@@ -182,6 +182,7 @@ void net_post(struct net *net, struct net_message *message, uint32_t rank)
     struct tci_transport *transport = net->nodes[rank].transport;
 
     message->xfer.call = &message->call;
+    message->xfer.cq = &net->nodes[rank].cq;
     if (message->xfer.is_send)
         transport->ops->post_send(transport, &message->xfer);
     else

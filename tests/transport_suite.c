@@ -328,12 +328,14 @@ static void many_small_messages_pass(void **state)
         values[i] = i;
         sends[i] = (struct tci_xfer){.key = {.tag = i},
                                      .call = &call,
+                                     .cq = &net.nodes[0].cq,
                                      .data = &values[i],
                                      .len = 8,
                                      .peer = 1,
                                      .is_send = true,
                                      .status = TC_PENDING};
         recvs[i] = sends[i];
+        recvs[i].cq = &net.nodes[1].cq;
         recvs[i].peer = 0;
         recvs[i].is_send = false;
         from->ops->post_send(from, &sends[i]);

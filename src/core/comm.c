@@ -56,7 +56,7 @@ static void tell_late(const struct doom *doom)
     if (doom->comm->transport == NULL)
         return;
     if (is_p2p(doom->key.space))
-        doom->comm->transport->ops->notify(doom->comm->transport, doom->peer, &notice);
+        doom->comm->transport->ops->notify(doom->comm->transport, doom->peer, &notice, true);
     else
         tci_comm_tell(doom->comm, &notice);
 }
@@ -209,7 +209,7 @@ static void relay(struct tci_comm *comm, uint32_t from, const struct tci_notice 
         return;
     for (int peer = 1; peer < comm->size; peer++)
         if ((uint32_t)peer != from)
-            comm->transport->ops->notify(comm->transport, (uint32_t)peer, notice);
+            comm->transport->ops->notify(comm->transport, (uint32_t)peer, notice, true);
 }
 
 /* ---- losses ------------------------------------------------------------------------------- */
@@ -250,11 +250,11 @@ static void know_loss(struct tci_comm *comm, const struct tci_notice *notice)
     comm->exec->ops->post(comm->exec, &comm->loss.task);
 }
 
-static void peer_lost(struct tci_transport_sink *sink, uint32_t peer, const struct tci_error *error)
+static void peer_lost(struct tci_transport_sink *sink, uint32_t peer, const char *how)
 {
     struct tci_notice notice = {.kind = TCI_NOTICE_LOST, .culprit = (int32_t)peer};
 
-    snprintf(notice.text, sizeof(notice.text), "%.255s", error->text);
+    snprintf(notice.text, sizeof(notice.text), "rank %u %.240s", peer, how);
     know_loss(comm_of(sink), &notice);
 }
 
@@ -346,7 +346,6 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
     tci_list_init(&comm->busy);
     pthread_mutex_init(&comm->lock, NULL);
     if (transport != NULL) {
-        transport->cq = &comm->cq;
         transport->sink = &comm->sink;
         transport->ops->caps(transport, &caps);
         comm->eager_max = caps.eager_max;
@@ -381,16 +380,18 @@ void tci_comm_release(struct tci_comm *comm)
 void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice)
 {
     bool is_loss = notice->kind == TCI_NOTICE_LOST;
+    struct tci_transport *transport = comm->transport;
 
-    if (comm->transport == NULL)
+    if (transport == NULL)
         return;
     if (comm->rank != 0 && !is_loss) {
-        comm->transport->ops->notify(comm->transport, 0, notice);
+        transport->ops->notify(transport, 0, notice, true);
         return;
     }
     for (int peer = 0; peer < comm->size; peer++)
         if (peer != comm->rank && !(is_loss && peer == notice->culprit))
-            comm->transport->ops->notify(comm->transport, (uint32_t)peer, notice);
+            transport->ops->notify(transport, (uint32_t)peer, notice,
+                                   !is_loss || comm->rank == 0 || peer == 0);
 }
 
 void tci_comm_break(struct tci_comm *comm, const struct tci_error *error)

@@ -11,7 +11,7 @@
 
 struct tci_comm_config {
     int rank, size;
-    uint32_t group;        /* number on the wire */
+    uint64_t group;        /* number on the wire */
     size_t segment_bytes;  /* agreed */
     int numerics;          /* agreed default, resolved */
     const char *algorithm; /* agreed default, "" for none; copied */
@@ -24,7 +24,7 @@ struct tci_comm {
     struct tci_transport_sink sink;
     struct tci_cq cq;
     int rank, size;
-    uint32_t group;
+    uint64_t group;
     size_t segment_bytes;
     int numerics;
     char algorithm[24];
@@ -80,8 +80,8 @@ void tci_comm_error(struct tci_comm *comm, struct tci_error *out);
 /* One live thing fewer; the last one tells the roof.  Loop thread. */
 void tci_comm_release(struct tci_comm *comm);
 
-/* Send a notice to all other ranks: by way of rank 0, which every rank is linked with.  That of a
- * loss goes over every link that stands, so that it comes before this rank's own end. */
+/* Send a notice to all other ranks: by way of rank 0.  That of a loss goes over every link that
+ * stands, so that it comes before this rank's own end; new ones are made with rank 0 alone. */
 void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice);
 
 /* Deadlines (diagnose.c): arm the operation's timer; ask the others; name the culprit. */

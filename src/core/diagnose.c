@@ -48,7 +48,7 @@ static void ask(struct tci_op *op)
     if (op->args.peer == TCI_ALL_PEERS)
         tci_comm_tell(comm, &notice);
     else if (op->args.peer != comm->rank)
-        comm->transport->ops->notify(comm->transport, (uint32_t)op->args.peer, &notice);
+        comm->transport->ops->notify(comm->transport, (uint32_t)op->args.peer, &notice, true);
 }
 
 /* A rank that the operation still has a transfer open with, or the peer; -1: none. */
@@ -192,7 +192,7 @@ void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_
         answer.status = TC_OK;
     }
     describe_last(comm, answer.text, sizeof(answer.text));
-    comm->transport->ops->notify(comm->transport, from, &answer);
+    comm->transport->ops->notify(comm->transport, from, &answer, true);
 }
 
 void tci_diagnose_heard(struct tci_comm *comm, const struct tci_notice *answer)
@@ -206,7 +206,7 @@ void tci_diagnose_heard(struct tci_comm *comm, const struct tci_notice *answer)
         return;
     if (answer->arg != (uint64_t)comm->rank) {
         if (comm->rank == 0)
-            comm->transport->ops->notify(comm->transport, (uint32_t)answer->arg, answer);
+            comm->transport->ops->notify(comm->transport, (uint32_t)answer->arg, answer, true);
         return;
     }
     struct tci_tag *tag = tci_tags_get(&comm->tags, &name);

@@ -103,7 +103,8 @@ static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
     xfer->x.key.lane = lane->index;
     xfer->x.key.step = is_send ? step->match : i;
     xfer->x.call = &op->args.call;
-    xfer->x.peer = step->peer;
+    xfer->x.cq = &op->comm->cq;
+    xfer->x.peer = xfer->peer = step->peer;
     xfer->x.priority = (int8_t)op->args.priority;
     xfer->x.is_send = is_send;
     xfer->x.status = TC_PENDING;
@@ -336,7 +337,7 @@ static void end_transfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
     struct tci_lane *lane = xfer->lane;
     struct tci_op *op = lane->op;
     tc_status_t status = xfer->x.status;
-    uint32_t peer = xfer->x.peer, k = xfer->step - lane->base;
+    uint32_t peer = xfer->peer, k = xfer->step - lane->base;
 
     TC_ASSERT(op->xfers_live > 0);
     op->xfers_live--;

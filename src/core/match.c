@@ -50,7 +50,8 @@ static size_t bucket_of(uint32_t peer, const struct tci_key *key)
     uint64_t hash = key->tag * UINT64_C(0x9e3779b97f4a7c15);
 
     hash ^= ((uint64_t)key->lane << 32 | key->step) * UINT64_C(0xc2b2ae3d27d4eb4f);
-    hash ^= ((uint64_t)peer << 32 | key->group << 2 | key->space) * UINT64_C(0x165667b19e3779f9);
+    hash ^= ((uint64_t)peer << 32 | key->space) * UINT64_C(0x165667b19e3779f9);
+    hash ^= key->group * UINT64_C(0xd6e8feb86659fd93);
     hash ^= hash >> 32;
     hash *= UINT64_C(0x9e3779b97f4a7c15);
     return (size_t)(hash >> 40) & (TCI_MATCH_BUCKETS - 1);

@@ -130,7 +130,8 @@ static void tell_others(struct tci_op *op)
     else if (op->args.peer == TCI_ALL_PEERS)
         tci_comm_tell(op->comm, &notice);
     else
-        op->comm->transport->ops->notify(op->comm->transport, (uint32_t)op->args.peer, &notice);
+        op->comm->transport->ops->notify(op->comm->transport, (uint32_t)op->args.peer, &notice,
+                                         true);
 }
 
 void tci_op_fail(struct tci_op *op, const struct tci_error *error, bool tell)

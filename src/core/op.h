@@ -25,7 +25,7 @@ struct tci_step_xfer {
     struct tci_lane *lane;
     struct tci_step_xfer *next_free;
     uint64_t begin_ns;
-    uint32_t step;
+    uint32_t step, peer; /* the peer's number in the group */
 };
 
 /* One segment's walk through the plan.  Bit k of `open` and `ended` speaks of step base + k. */

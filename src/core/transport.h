@@ -49,7 +49,7 @@ struct tci_call {
  * counted, goes with any. */
 struct tci_key {
     uint64_t tag;
-    uint32_t group;
+    uint64_t group; /* a number that no other group has, or has ever had */
     uint32_t lane;
     uint32_t step; /* number of the receiving step */
     uint32_t use;
@@ -62,6 +62,7 @@ struct tci_xfer {
     struct tci_xfer *next; /* in the completion queue */
     struct tci_key key;
     const struct tci_call *call; /* borrowed until completion */
+    struct tci_cq *cq;           /* borrowed: where it completes */
     void *data;                  /* sent from, or received to */
     size_t len;                  /* exact at both ends */
     /* RECV_REDUCE: data[i] = operand[i] op incoming[i] (or incoming op operand), folded as it
@@ -71,7 +72,7 @@ struct tci_xfer {
     bool incoming_first; /* the peer's value is the left one */
     unsigned divide;     /* after the fold, divide by this; 0: do not */
     bool use_many;       /* canonical: fold->many of the two instead of pair */
-    uint32_t peer;
+    uint32_t peer;       /* a transport over another one puts that one's number here */
     int8_t priority;
     bool is_send;
     tc_status_t status; /* TC_PENDING until on the completion queue */
@@ -119,8 +120,9 @@ struct tci_transport_sink {
     bool (*admit)(struct tci_transport_sink *self, uint32_t peer, const struct tci_key *key,
                   const struct tci_call *call);
     void (*notice)(struct tci_transport_sink *self, uint32_t peer, const struct tci_notice *notice);
-    /* The link to peer is gone and will not come back; error says how.  Once a peer. */
-    void (*lost)(struct tci_transport_sink *self, uint32_t peer, const struct tci_error *error);
+    /* The link to peer is gone and will not come back; `how` goes on after "rank 2 ".  Once a
+     * peer. */
+    void (*lost)(struct tci_transport_sink *self, uint32_t peer, const char *how);
     /* After leave(): everything is sent, and every linked peer has said goodbye too, or is gone. */
     void (*left)(struct tci_transport_sink *self);
 };
@@ -140,33 +142,42 @@ struct tci_transport_stats {
     uint32_t links_open;
 };
 
+/* Whether something that came early is still wanted. */
+typedef bool tci_review_fn(void *arg, uint32_t peer, const struct tci_key *key,
+                           const struct tci_call *call);
+
 struct tci_transport;
 struct tci_transport_ops {
     const char *name; /* "tcp", "sim" */
-    /* Neither fails here: every posted transfer completes exactly once on the cq. */
+    /* Neither fails here: every posted transfer completes exactly once on its cq. */
     void (*post_send)(struct tci_transport *self, struct tci_xfer *xfer);
     void (*post_recv)(struct tci_transport *self, struct tci_xfer *xfer);
     /* Every live transfer of (group, space, tag) with a peer, or with TCI_ALL_PEERS, completes now
      * with TC_ERR_CANCELLED; one in the middle without touching its memory any more.  Early
      * messages of it up to `use` are dropped. */
     void (*abort)(struct tci_transport *self, const struct tci_key *key, int peer);
-    /* Tell a peer; makes the link if need be, but with rank 0 alone for a loss; copied; fire and
-     * forget. */
-    void (*notify)(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice);
+    /* Tell a peer, over a link that is made if need be and allowed; copied; fire and forget. */
+    void (*notify)(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice,
+                   bool may_link);
+    /* Ask about every message, want and credit that waits for its transfer; what keep() refuses is
+     * dropped. */
+    void (*review)(struct tci_transport *self, tci_review_fn *keep, void *arg);
     void (*caps)(const struct tci_transport *self, struct tci_caps *caps_out);
     void (*stats)(const struct tci_transport *self, struct tci_transport_stats *stats_out);
     /* Say goodbye on every link, behind all that was posted; sink->left follows.  The end of a
      * stream whose peer has said goodbye is no loss. */
     void (*leave)(struct tci_transport *self);
-    /* The same after a loss: sink->left follows as soon as the peers' hosts have all that was said
-     * to them, whether they have left or not. */
+    /* Say goodbye to one peer, behind all that was posted: nothing will be posted with it any
+     * more.  Nothing follows. */
+    void (*leave_peer)(struct tci_transport *self, uint32_t peer);
+    /* Goodbye to all, after a loss: sink->left follows as soon as the peers' hosts have all that
+     * was said to them, whether they have left or not. */
     void (*part)(struct tci_transport *self);
     /* End: transfers still live complete with TC_ERR_CLOSED; frees the transport. */
     void (*close)(struct tci_transport *self);
 };
 struct tci_transport {
     const struct tci_transport_ops *ops;
-    struct tci_cq *cq;               /* borrowed: of the group */
     struct tci_transport_sink *sink; /* borrowed: of the group */
 };
 

@@ -15,7 +15,7 @@ enum {
     AT_MAGIC = 0,
     AT_VERSION = 2,
     AT_KIND = 3,
-    AT_GROUP = 4,
+    AT_LENGTH = 4,
     AT_TAG = 8,
     AT_COUNT = 16,
     AT_ROOT = 24,
@@ -26,7 +26,7 @@ enum {
     AT_STEP = 32,
     AT_LANE = 36,
     AT_OFFSET = 40,
-    AT_LENGTH = 48,
+    AT_GROUP = 48,
     AT_TOTAL = 56,
     AT_SEQ = 64,
     AT_USE = 68,
@@ -87,7 +87,7 @@ void tci_frame_encode(const struct tci_frame *frame, uint8_t *wire)
     put16(wire + AT_MAGIC, MAGIC);
     wire[AT_VERSION] = TCI_FRAME_VERSION;
     wire[AT_KIND] = frame->kind;
-    put32(wire + AT_GROUP, frame->key.group);
+    put32(wire + AT_LENGTH, (uint32_t)frame->length);
     put64(wire + AT_TAG, frame->key.tag);
     put64(wire + AT_COUNT, frame->call.count);
     put32(wire + AT_ROOT, (uint32_t)frame->call.root);
@@ -98,7 +98,7 @@ void tci_frame_encode(const struct tci_frame *frame, uint8_t *wire)
     put32(wire + AT_STEP, frame->key.step);
     put32(wire + AT_LANE, frame->key.lane);
     put64(wire + AT_OFFSET, frame->offset);
-    put64(wire + AT_LENGTH, frame->length);
+    put64(wire + AT_GROUP, frame->key.group);
     put64(wire + AT_TOTAL, frame->total);
     put32(wire + AT_SEQ, frame->seq);
     put32(wire + AT_USE, frame->key.use);
@@ -148,7 +148,7 @@ const char *tci_frame_decode(const uint8_t *wire, struct tci_frame *frame_out)
         return "a frame of another version of tcdist";
     if (frame.kind < TCI_FRAME_DATA || frame.kind >= TCI_FRAME_END)
         return "a frame of an unknown kind";
-    frame.key.group = get32(wire + AT_GROUP);
+    frame.key.group = get64(wire + AT_GROUP);
     frame.key.tag = get64(wire + AT_TAG);
     frame.key.step = get32(wire + AT_STEP);
     frame.key.lane = get32(wire + AT_LANE);
@@ -161,7 +161,7 @@ const char *tci_frame_decode(const uint8_t *wire, struct tci_frame *frame_out)
     frame.call.op = wire[AT_OP];
     frame.call.plan = wire[AT_PLAN];
     frame.offset = get64(wire + AT_OFFSET);
-    frame.length = get64(wire + AT_LENGTH);
+    frame.length = get32(wire + AT_LENGTH);
     frame.total = get64(wire + AT_TOTAL);
     frame.seq = get32(wire + AT_SEQ);
     frame.ack = get64(wire + AT_ACK);

@@ -19,7 +19,7 @@ void tci_tcp_complete(struct tci_tcp *tcp, struct tci_xfer *xfer, tc_status_t st
 {
     TC_ASSERT(tcp->live > 0);
     tcp->live--;
-    tci_cq_push(tcp->base.cq, xfer, status);
+    tci_cq_push(xfer->cq, xfer, status);
 }
 
 bool tci_tcp_admit(struct tci_tcp *tcp, uint32_t peer, const struct tci_key *key,
@@ -164,10 +164,36 @@ static void tcp_abort(struct tci_transport *self, const struct tci_key *key, int
     tci_match_each_early(&tcp->match, abort_early, &aborting);
 }
 
-static void tcp_notify(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice)
+struct reviewing {
+    struct tci_tcp *tcp;
+    tci_review_fn *keep;
+    void *arg;
+};
+
+static void review_early(void *arg, struct tci_early *early)
+{
+    const struct reviewing *reviewing = arg;
+    struct tci_link *link = reviewing->tcp->links[early->peer];
+
+    if (reviewing->keep(reviewing->arg, early->peer, &early->key, &early->call))
+        return;
+    tci_link_drop_early(link, early);
+    tci_link_ack(link);
+}
+
+static void tcp_review(struct tci_transport *self, tci_review_fn *keep, void *arg)
 {
     struct tci_tcp *tcp = tci_tcp_of(self);
-    bool may_link = notice->kind != TCI_NOTICE_LOST || tcp->rank == 0 || peer == 0;
+    struct reviewing reviewing = {tcp, keep, arg};
+
+    if (tcp->match.early_count + tcp->match.credits_count > 0)
+        tci_match_each_early(&tcp->match, review_early, &reviewing);
+}
+
+static void tcp_notify(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice,
+                       bool may_link)
+{
+    struct tci_tcp *tcp = tci_tcp_of(self);
     struct tci_link *link = tcp->links[peer];
     uint8_t payload[TCI_NOTICE_BYTES];
     struct tci_frame frame;
@@ -237,6 +263,16 @@ static void on_left_timer(struct tci_timer *timer)
         }
     tcp->is_leaving = false;
     tcp->base.sink->left(tcp->base.sink);
+}
+
+static void tcp_leave_peer(struct tci_transport *self, uint32_t peer)
+{
+    struct tci_link *link = tci_tcp_of(self)->links[peer];
+
+    if (link == NULL || link->state == TCI_LINK_NONE || link->state == TCI_LINK_DOWN)
+        return;
+    link->is_leaving = true;
+    tci_link_say_bye(link);
 }
 
 static void tcp_leave(struct tci_transport *self)
@@ -315,9 +351,11 @@ static const struct tci_transport_ops tcp_ops = {
     .post_recv = tci_tcp_post_recv,
     .abort = tcp_abort,
     .notify = tcp_notify,
+    .review = tcp_review,
     .caps = tcp_caps,
     .stats = tcp_stats,
     .leave = tcp_leave,
+    .leave_peer = tcp_leave_peer,
     .part = tcp_part,
     .close = tcp_close,
 };

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
@@ -62,7 +63,7 @@ int tci_link_up(struct tci_link *link, int fd)
     link->state = TCI_LINK_UP;
     tci_list_add(&tcp->open, &link->open_link);
     tcp->stats.links_open++;
-    if (tcp->is_leaving)
+    if (tcp->is_leaving || link->is_leaving)
         tci_link_say_bye(link);
     if (tci_link_has_output(link) && tci_list_is_empty(&link->sending_link))
         tci_list_add(&tcp->sending, &link->sending_link);
@@ -135,8 +136,7 @@ void tci_link_fini(struct tci_link *link)
 void tci_link_lose(struct tci_link *link, const char *fmt, ...)
 {
     struct tci_tcp *tcp = link->tcp;
-    struct tci_error error = {0};
-    char addr[TCI_ADDR_TEXT], text[256];
+    char addr[TCI_ADDR_TEXT], text[180], how[256];
     va_list args;
 
     if (link->state == TCI_LINK_DOWN)
@@ -144,11 +144,10 @@ void tci_link_lose(struct tci_link *link, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    tci_error_set(&error, TC_ERR_PEER_LOST, (int)link->peer, 0, NULL, "rank %u %s (tcp %s)",
-                  link->peer, text, tci_addr_print(&link->addr, addr));
+    (void)snprintf(how, sizeof(how), "%s (tcp %.60s)", text, tci_addr_print(&link->addr, addr));
     link_end(link, TC_ERR_PEER_LOST);
     if (!link->has_left)
-        tcp->base.sink->lost(tcp->base.sink, link->peer, &error);
+        tcp->base.sink->lost(tcp->base.sink, link->peer, how);
     tci_tcp_check_left(tcp);
 }
 
@@ -199,4 +198,11 @@ void tci_link_say_bye(struct tci_link *link)
         return;
     tci_link_control(link, &frame, NULL);
     link->bye_queued = true;
+}
+
+void tci_link_check_parted(struct tci_link *link)
+{
+    if (link->is_leaving && link->has_left && link->bye_queued && link->state == TCI_LINK_UP &&
+        !tci_link_has_output(link))
+        (void)shutdown(link->fd, SHUT_WR);
 }

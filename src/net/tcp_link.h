@@ -94,6 +94,7 @@ struct tci_link {
     uint8_t state;
     bool has_left;      /* the peer has said goodbye */
     bool bye_queued;    /* so have we */
+    bool is_leaving;    /* or will, once what was posted is sent: this link ends alone */
     uint64_t sent_pass; /* the last poll before a message was sent at once */
     int fd;             /* owned; -1: none */
     int send_errno;     /* sending failed; what can still be read is read first */
@@ -185,6 +186,9 @@ void tci_link_fini(struct tci_link *link);
 /* Queue a frame of control; fills seq and ack.  Without memory the next poll loses the link. */
 void tci_link_control(struct tci_link *link, struct tci_frame *frame, const uint8_t *payload);
 void tci_link_say_bye(struct tci_link *link);
+/* When both have said goodbye on a link that ends alone: the end of our stream, which is the end of
+ * the link at the peer, whose end of stream ends it here. */
+void tci_link_check_parted(struct tci_link *link);
 /* Room for `more` bytes at the end of out; NULL: no memory. */
 uint8_t *tci_link_out_room(struct tci_link *link, size_t more);
 

@@ -270,12 +270,13 @@ bool tci_link_flush(struct tci_link *link)
         sent = write_some(link);
         bytes += sent;
     }
-    if (link->tcp->is_leaving && !link->bye_queued && link->sends == 0) {
+    if ((link->tcp->is_leaving || link->is_leaving) && !link->bye_queued && link->sends == 0) {
         tci_link_say_bye(link);
         (void)write_some(link);
     }
     if (!tci_link_has_output(link)) {
         tci_list_del(&link->sending_link);
+        tci_link_check_parted(link);
         tci_tcp_check_left(link->tcp);
     }
     return bytes > 0;

@@ -13,7 +13,7 @@ static struct sim_bucket *bucket_of(const struct sim_node *node, uint32_t peer,
 
     hash ^= ((uint64_t)key->lane << 32 | key->step) * UINT64_C(0xc2b2ae3d27d4eb4f);
     hash ^= ((uint64_t)node->rank << 32 | peer) * UINT64_C(0x165667b19e3779f9);
-    hash ^= key->space;
+    hash ^= key->space ^ key->group * UINT64_C(0xd6e8feb86659fd93);
     hash ^= hash >> 32;
     hash *= UINT64_C(0x9e3779b97f4a7c15);
     return &node->net->buckets[(size_t)(hash >> 32) & node->net->mask];
@@ -103,7 +103,7 @@ void sim_half_complete(struct sim_half *half, tc_status_t status)
     tci_list_del(&half->in_bucket);
     half->xfer = NULL;
     half->node->net->half_count--;
-    tci_cq_push(half->node->transport.cq, xfer, status);
+    tci_cq_push(xfer->cq, xfer, status);
     sim_half_drop(half);
 }
 

@@ -214,8 +214,9 @@ static void lose(struct sim_event *event)
 {
     struct sim_loss *loss = tci_container_of(event, struct sim_loss, event);
     struct sim_node *node = loss->node;
-    struct tci_error error = {0};
     struct tci_list *at, *next;
+    uint32_t peer = loss->peer;
+    bool is_killed = loss->is_killed;
 
     if (node->is_closed || node->is_dead || sim_is_lost(node, loss->peer)) {
         free(loss);
@@ -225,17 +226,16 @@ static void lose(struct sim_event *event)
         node->lost = calloc(node->net->size, sizeof(*node->lost));
     TC_ASSERT(node->lost != NULL);
     node->lost[loss->peer] = true;
-    tci_error_set(&error, TC_ERR_PEER_LOST, (int)loss->peer, 0, NULL, "rank %u: peer %u lost: %s",
-                  node->rank, loss->peer, loss->is_killed ? "it has ended" : "the link broke");
     for (at = node->live.next; at != &node->live; at = next) {
         struct sim_half *half = tci_container_of(at, struct sim_half, in_node);
 
         next = at->next;
-        if (half->xfer->peer == loss->peer)
+        if (half->xfer->peer == peer)
             sim_half_complete(half, TC_ERR_PEER_LOST);
     }
     free(loss);
-    node->transport.sink->lost(node->transport.sink, (uint32_t)error.pub.rank, &error);
+    node->transport.sink->lost(node->transport.sink, peer,
+                               is_killed ? "lost: it has ended" : "lost: the link broke");
 }
 
 static void lose_later(struct sim_node *node, uint32_t peer, uint64_t delay_ns, bool is_killed)
@@ -290,11 +290,13 @@ static void net_abort(struct tci_transport *self, const struct tci_key *key, int
     }
 }
 
-static void net_notify(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice)
+static void net_notify(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice,
+                       bool may_link)
 {
     struct sim_node *node = of(self);
     struct sim_msg *msg;
 
+    (void)may_link;
     if (peer == node->rank)
         return;
     msg = sim_msg_new(node->net, SIM_NOTICE, NULL);
@@ -302,6 +304,20 @@ static void net_notify(struct tci_transport *self, uint32_t peer, const struct t
     TC_ASSERT(msg->notice != NULL);
     *msg->notice = *notice;
     sim_tell(node, peer, msg);
+}
+
+static void net_review(struct tci_transport *self, tci_review_fn *keep, void *arg)
+{
+    struct sim_node *node = of(self);
+    struct tci_list *at, *next;
+
+    for (at = node->early.next; at != &node->early; at = next) {
+        struct sim_msg *msg = tci_container_of(at, struct sim_msg, in_node);
+
+        next = at->next;
+        if (!keep(arg, msg->from, &msg->key, &msg->call))
+            sim_msg_drop(msg);
+    }
 }
 
 static void net_caps(const struct tci_transport *self, struct tci_caps *caps_out)
@@ -357,6 +373,12 @@ static void net_leave(struct tci_transport *self)
         try_leave(node);
 }
 
+/* There are no connections. */
+static void net_leave_peer(struct tci_transport *self, uint32_t peer)
+{
+    (void)self, (void)peer;
+}
+
 static void net_close(struct tci_transport *self)
 {
     struct sim_node *node = of(self);
@@ -375,9 +397,11 @@ static const struct tci_transport_ops ops = {
     .post_recv = sim_post_recv,
     .abort = net_abort,
     .notify = net_notify,
+    .review = net_review,
     .caps = net_caps,
     .stats = net_stats,
     .leave = net_leave,
+    .leave_peer = net_leave_peer,
     .close = net_close,
 };
 
