@@ -27,12 +27,16 @@ uint64_t plan_case_steps(const struct plan_case *subject)
     return steps;
 }
 
+static bool is_same_slice(struct tci_slice x, struct tci_slice y)
+{
+    return x.buf == y.buf && x.block == y.block && x.more == y.more;
+}
+
 static bool is_same_step(const struct tci_step *x, const struct tci_step *y)
 {
     return x->kind == y->kind && x->wait[0] == y->wait[0] && x->wait[1] == y->wait[1] &&
            x->fence == y->fence && x->last == y->last && x->peer == y->peer &&
-           x->match == y->match && x->src.buf == y->src.buf && x->src.block == y->src.block &&
-           x->dst.buf == y->dst.buf && x->dst.block == y->dst.block;
+           x->match == y->match && is_same_slice(x->src, y->src) && is_same_slice(x->dst, y->dst);
 }
 
 static bool is_same_rank(const struct tci_plan *plan, const struct tci_shape *x,
@@ -70,7 +74,8 @@ static bool is_repeated(const struct plan_case *subject)
 
 static bool has_root(enum tci_coll coll)
 {
-    return coll == TCI_COLL_BROADCAST || coll == TCI_COLL_P2P;
+    return coll == TCI_COLL_BROADCAST || coll == TCI_COLL_P2P || coll == TCI_COLL_REDUCE ||
+           coll == TCI_COLL_GATHER || coll == TCI_COLL_SCATTER;
 }
 
 static bool each_root(struct plan_case subject, plan_case_fn each, void *arg)

@@ -58,8 +58,8 @@ static void set_up_rank(struct plan_proof *proof, uint32_t r)
     uint32_t blocks = rank->plan->blocks(&rank->shape);
 
     rank->steps = is_idle ? 0 : rank->plan->steps(&rank->shape);
-    rank->src_cells = rank->plan->layout == TCI_LAYOUT_SCATTER ? n : blocks;
-    rank->dst_cells = rank->plan->layout == TCI_LAYOUT_GATHER ? n : blocks;
+    rank->src_cells = plan_has_each_rank(rank->plan, TCI_BUF_SRC) ? n : blocks;
+    rank->dst_cells = plan_has_each_rank(rank->plan, TCI_BUF_DST) ? n : blocks;
     rank->tmp_cells = rank->plan->slots(&rank->shape);
     rank->cells = calloc(rank->src_cells + rank->dst_cells + rank->tmp_cells, sizeof(uint32_t));
     rank->first = proof->steps_count;
@@ -94,25 +94,48 @@ static void tear_down(struct plan_proof *proof)
     free(proof->sender);
 }
 
-uint32_t plan_cell(const struct plan_proof *proof, uint32_t rank, struct tci_slice slice)
+bool plan_has_each_rank(const struct tci_plan *plan, uint8_t buf)
+{
+    return plan->layout == TCI_LAYOUT_EXCHANGE ||
+           plan->layout == (buf == TCI_BUF_SRC ? TCI_LAYOUT_SCATTER : TCI_LAYOUT_GATHER);
+}
+
+bool plan_has_buffer(const struct plan_proof *proof, uint32_t rank, uint8_t buf)
+{
+    switch (proof->subject.plan->coll) {
+    case TCI_COLL_BROADCAST:
+        return buf != TCI_BUF_SRC;
+    case TCI_COLL_REDUCE:
+    case TCI_COLL_GATHER:
+        return buf != TCI_BUF_DST || rank == proof->subject.root;
+    case TCI_COLL_SCATTER:
+        return buf != TCI_BUF_SRC || rank == proof->subject.root;
+    default:
+        return true;
+    }
+}
+
+/* In place, SRC of a cut, of a gather and of an exchange lies in DST; DST of a scatter in SRC. */
+uint32_t plan_cell(const struct plan_proof *proof, uint32_t rank, struct tci_slice slice,
+                   uint32_t block)
 {
     const struct plan_rank *of = &proof->ranks[rank];
     bool shared = proof->subject.in_place;
+    uint32_t own = of->plan->coll == TCI_COLL_SCATTER ? rank : 0;
 
+    block += slice.block;
     if (slice.buf == TCI_BUF_TMP)
-        return slice.block < of->tmp_cells ? of->src_cells + of->dst_cells + slice.block : NO_CELL;
+        return block < of->tmp_cells ? of->src_cells + of->dst_cells + block : NO_CELL;
     if (slice.buf == TCI_BUF_SRC) {
-        if (slice.block >= of->src_cells)
+        if (block >= of->src_cells)
             return NO_CELL;
-        if (shared && of->plan->layout == TCI_LAYOUT_CUT)
-            return of->src_cells + slice.block;
         if (shared && of->plan->layout == TCI_LAYOUT_GATHER)
             return of->src_cells + rank;
-        return slice.block;
+        return shared && of->plan->layout != TCI_LAYOUT_SCATTER ? of->src_cells + block : block;
     }
-    if (slice.block >= of->dst_cells)
+    if (block >= of->dst_cells)
         return NO_CELL;
-    return shared && of->plan->layout == TCI_LAYOUT_SCATTER ? 0 : of->src_cells + slice.block;
+    return shared && of->plan->layout == TCI_LAYOUT_SCATTER ? own : of->src_cells + block;
 }
 
 /* ---- The run --------------------------------------------------------------------------------- */

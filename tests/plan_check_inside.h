@@ -75,8 +75,15 @@ static inline struct tci_step *plan_step(const struct plan_proof *proof, uint32_
     return &proof->steps[proof->ranks[rank].first + i];
 }
 
-/* The cell of memory that a slice of a rank is; in place, two slices can be one cell. */
-uint32_t plan_cell(const struct plan_proof *proof, uint32_t rank, struct tci_slice slice);
+/* The cell of memory that a block of a slice of a rank is; in place, two can be one cell. */
+uint32_t plan_cell(const struct plan_proof *proof, uint32_t rank, struct tci_slice slice,
+                   uint32_t block);
+
+/* Whether a buffer holds a block for each rank. */
+bool plan_has_each_rank(const struct tci_plan *plan, uint8_t buf);
+
+/* Whether a rank has SRC or DST at all: some collectives give one to the root alone. */
+bool plan_has_buffer(const struct plan_proof *proof, uint32_t rank, uint8_t buf);
 
 /* plan_match.c: 1. */
 bool plan_match_check(struct plan_proof *proof);

@@ -26,7 +26,8 @@ static bool is_as_long(const struct plan_proof *proof, const struct tci_step *a,
 
     if (x.buf == TCI_BUF_TMP || y.buf == TCI_BUF_TMP)
         return false;
-    return proof->subject.plan->layout != TCI_LAYOUT_CUT || x.block == y.block;
+    return x.more == y.more &&
+           (proof->subject.plan->layout != TCI_LAYOUT_CUT || x.block == y.block);
 }
 
 static bool check_waits(struct plan_proof *proof, uint32_t r, uint32_t i)
@@ -41,17 +42,42 @@ static bool check_waits(struct plan_proof *proof, uint32_t r, uint32_t i)
     return true;
 }
 
+/* Whether a step of that kind may touch all blocks of a slice at once. */
+static bool may_run(const struct tci_plan *plan, uint8_t kind, struct tci_slice slice, bool touches)
+{
+    if (slice.more == 0 || !touches)
+        return true;
+    if (kind == TCI_STEP_COPY)
+        return true;
+    if (kind == TCI_STEP_FOLD)
+        return false;
+    return slice.buf == TCI_BUF_TMP ? plan->packed : plan->layout == TCI_LAYOUT_CUT;
+}
+
 static bool check_slices(struct plan_proof *proof, uint32_t r, uint32_t i)
 {
     const struct tci_step *step = plan_step(proof, r, i);
 
-    if (plan_cell(proof, r, step->src) == NO_CELL || plan_cell(proof, r, step->dst) == NO_CELL)
+    const struct tci_plan *plan = proof->subject.plan;
+    bool reads = step->kind != TCI_STEP_RECV, writes = step->kind != TCI_STEP_SEND;
+
+    if (plan_cell(proof, r, step->src, step->src.more) == NO_CELL ||
+        plan_cell(proof, r, step->dst, step->dst.more) == NO_CELL)
         return plan_fails(proof, r, i, "a block or slot that is not there");
     if (step->kind == TCI_STEP_FOLD && proof->ranks[r].tmp_cells < proof->subject.size - 1)
         return plan_fails(proof, r, i, "too few slots for a fold");
-    if (proof->subject.plan->coll == TCI_COLL_BROADCAST &&
-        (step->kind == TCI_STEP_SEND ? step->src.buf : step->dst.buf) != TCI_BUF_DST)
-        return plan_fails(proof, r, i, "a broadcast has no source");
+    if ((reads && !plan_has_buffer(proof, r, step->src.buf)) ||
+        (writes && !plan_has_buffer(proof, r, step->dst.buf)))
+        return plan_fails(proof, r, i, "a buffer that this rank does not have");
+    if (reads && writes && step->src.more != step->dst.more)
+        return plan_fails(proof, r, i, "source and destination differ in blocks");
+    if (!may_run(plan, step->kind, step->src, reads) ||
+        !may_run(plan, step->kind, step->dst, writes))
+        return plan_fails(proof, r, i, "blocks that do not lie close together in one step");
+    if (plan->equal)
+        return true;
+    if (step->src.more + step->dst.more > 0 && plan->layout != TCI_LAYOUT_CUT)
+        return plan_fails(proof, r, i, "several blocks in a plan that is not for equal ones");
     return true;
 }
 

@@ -138,11 +138,12 @@ struct touches {
 static void touch(const struct plan_proof *proof, struct touches *touches, uint32_t rank,
                   uint32_t i, bool writes, struct tci_slice slice)
 {
-    if (touches->count == touches->max) {
-        touches->max = touches->max == 0 ? 256 : 2 * touches->max;
+    if (touches->count + slice.more >= touches->max) {
+        touches->max = 2 * touches->max + slice.more + 256;
         touches->at = realloc(touches->at, touches->max * sizeof *touches->at);
     }
-    touches->at[touches->count++] = (struct touch){plan_cell(proof, rank, slice), i, writes};
+    for (uint32_t b = 0; b <= slice.more; b++)
+        touches->at[touches->count++] = (struct touch){plan_cell(proof, rank, slice, b), i, writes};
 }
 
 static void touch_by_step(const struct plan_proof *proof, struct touches *touches, uint32_t rank,
@@ -155,7 +156,7 @@ static void touch_by_step(const struct plan_proof *proof, struct touches *touche
     if (step->kind != TCI_STEP_RECV)
         touch(proof, touches, rank, i, false, step->src);
     for (uint32_t s = 0; step->kind == TCI_STEP_FOLD && s + 1 < proof->subject.size; s++)
-        touch(proof, touches, rank, i, false, (struct tci_slice){TCI_BUF_TMP, s});
+        touch(proof, touches, rank, i, false, (struct tci_slice){TCI_BUF_TMP, s, 0});
 }
 
 static int by_cell(const void *x, const void *y)

@@ -32,6 +32,8 @@ static void say_slice(struct text *text, struct tci_slice slice)
     static const char *const names[] = {"src", "dst", "tmp"};
 
     say(text, "%s %u", slice.buf < TCI_LEN(names) ? names[slice.buf] : "?", slice.block);
+    if (slice.more > 0)
+        say(text, "-%u", slice.block + slice.more);
 }
 
 static void say_what(struct text *text, const struct tci_step *step)

@@ -113,14 +113,15 @@ static uint32_t fold_value(struct plan_proof *proof, uint32_t block)
 
 /* ---- What the steps do ----------------------------------------------------------------------- */
 
-static uint32_t *cell_at(const struct plan_proof *proof, uint32_t rank, struct tci_slice slice)
+static uint32_t *cell_at(const struct plan_proof *proof, uint32_t rank, struct tci_slice slice,
+                         uint32_t block)
 {
-    return &proof->ranks[rank].cells[plan_cell(proof, rank, slice)];
+    return &proof->ranks[rank].cells[plan_cell(proof, rank, slice, block)];
 }
 
 static uint32_t *cell_of(const struct plan_proof *proof, uint32_t rank, uint8_t buf, uint32_t block)
 {
-    return cell_at(proof, rank, (struct tci_slice){buf, block});
+    return cell_at(proof, rank, (struct tci_slice){buf, block, 0}, 0);
 }
 
 static bool has_input(const struct plan_proof *proof, uint32_t rank)
@@ -130,7 +131,9 @@ static bool has_input(const struct plan_proof *proof, uint32_t rank)
     if (coll == TCI_COLL_P2P)
         return proof->ranks[rank].steps > 0 &&
                proof->steps[proof->ranks[rank].first].kind == TCI_STEP_SEND;
-    return coll != TCI_COLL_BARRIER && (coll != TCI_COLL_BROADCAST || rank == proof->subject.root);
+    if (coll == TCI_COLL_BROADCAST || coll == TCI_COLL_SCATTER)
+        return rank == proof->subject.root;
+    return coll != TCI_COLL_BARRIER;
 }
 
 void plan_values_init(struct plan_proof *proof)
@@ -152,19 +155,16 @@ void plan_values_fini(struct plan_proof *proof)
     free(proof->values.table);
 }
 
-bool plan_values_move(struct plan_proof *proof, uint32_t from, uint32_t to, uint32_t to_step)
+static bool move_block(struct plan_proof *proof, const struct tci_step *send, uint32_t to,
+                       uint32_t to_step, uint32_t block)
 {
-    const struct tci_step *send = &proof->steps[from], *recv = plan_step(proof, to, to_step);
-
-    if (proof->subject.plan->layout == TCI_LAYOUT_NONE)
-        return true;
-
-    uint32_t value = *cell_at(proof, recv->peer, send->src);
+    const struct tci_step *recv = plan_step(proof, to, to_step);
+    uint32_t value = *cell_at(proof, recv->peer, send->src, block);
 
     if (value == 0)
         return plan_fails(proof, to, to_step, "is sent what nobody has written");
     if (recv->kind == TCI_STEP_RECV_REDUCE) {
-        uint32_t own = *cell_at(proof, to, recv->src), incoming = value;
+        uint32_t own = *cell_at(proof, to, recv->src, block), incoming = value;
 
         value = op_value(proof, own, incoming);
         /* Of two ranks the engine takes the lower one's value as the left: that is the fold. */
@@ -177,14 +177,26 @@ bool plan_values_move(struct plan_proof *proof, uint32_t from, uint32_t to, uint
         if (recv->last != (proof->values.at[value].inputs == proof->subject.size))
             return plan_fails(proof, to, to_step, "`last` is not where the block is complete");
     }
-    *cell_at(proof, to, recv->dst) = value;
+    *cell_at(proof, to, recv->dst, block) = value;
     return true;
 }
 
-bool plan_values_local(struct plan_proof *proof, uint32_t rank, uint32_t i)
+bool plan_values_move(struct plan_proof *proof, uint32_t from, uint32_t to, uint32_t to_step)
+{
+    const struct tci_step *send = &proof->steps[from];
+
+    if (proof->subject.plan->layout == TCI_LAYOUT_NONE)
+        return true;
+    for (uint32_t b = 0; b <= send->src.more; b++)
+        if (!move_block(proof, send, to, to_step, b))
+            return false;
+    return true;
+}
+
+static bool local_block(struct plan_proof *proof, uint32_t rank, uint32_t i, uint32_t b)
 {
     const struct tci_step *step = plan_step(proof, rank, i);
-    uint32_t own = *cell_at(proof, rank, step->src), value = own;
+    uint32_t own = *cell_at(proof, rank, step->src, b), value = own;
 
     if (own == 0)
         return plan_fails(proof, rank, i, "reads what nobody has written");
@@ -200,7 +212,15 @@ bool plan_values_local(struct plan_proof *proof, uint32_t rank, uint32_t i)
         }
         value = fold_value(proof, block);
     }
-    *cell_at(proof, rank, step->dst) = value;
+    *cell_at(proof, rank, step->dst, b) = value;
+    return true;
+}
+
+bool plan_values_local(struct plan_proof *proof, uint32_t rank, uint32_t i)
+{
+    for (uint32_t b = 0; b <= plan_step(proof, rank, i)->src.more; b++)
+        if (!local_block(proof, rank, i, b))
+            return false;
     return true;
 }
 
@@ -228,10 +248,19 @@ static bool check_output(struct plan_proof *proof, uint32_t r, uint32_t b)
             return false;
         expected = *cell_of(proof, 0, TCI_BUF_DST, b);
         break;
+    case TCI_COLL_REDUCE:
+        return check_reduced(proof, r, v, b);
     case TCI_COLL_REDUCE_SCATTER:
         return check_reduced(proof, r, v, r);
     case TCI_COLL_ALLGATHER:
+    case TCI_COLL_GATHER:
         expected = input_value(proof, b, 0);
+        break;
+    case TCI_COLL_SCATTER:
+        expected = input_value(proof, proof->subject.root, r);
+        break;
+    case TCI_COLL_ALLTOALL:
+        expected = input_value(proof, b, r);
         break;
     case TCI_COLL_BROADCAST:
         expected = input_value(proof, proof->subject.root, b);
@@ -250,7 +279,8 @@ static bool check_output(struct plan_proof *proof, uint32_t r, uint32_t b)
 bool plan_values_check(struct plan_proof *proof)
 {
     for (uint32_t r = 0; r < proof->subject.size; r++)
-        for (uint32_t b = 0; b < proof->ranks[r].dst_cells; b++)
+        for (uint32_t b = 0;
+             b < proof->ranks[r].dst_cells && plan_has_buffer(proof, r, TCI_BUF_DST); b++)
             if (!check_output(proof, r, b))
                 return false;
     return true;

@@ -60,23 +60,20 @@ static void add(struct batch *batch, struct coll_case what)
         flush(batch);
 }
 
-/* All kinds, in place and not, for one type, operator, count and way of rounding. */
+/* All kinds, in place and not, for one type, operator, count and way of rounding.  Those that only
+ * move bytes need no operator, so one is enough. */
 static void add_kinds(struct batch *batch, struct coll_case what)
 {
-    for (int in_place = 0; in_place < 2; in_place++) {
-        what.in_place = in_place;
-        what.kind = COLL_ALLREDUCE;
-        add(batch, what);
-        what.kind = COLL_REDUCE_SCATTER;
-        add(batch, what);
-        if (what.op != TC_REDUCE_SUM || what.numerics == TC_NUMERICS_FAST)
+    for (int kind = 0; kind < COLL_KINDS; kind++) {
+        if (!coll_folds(kind) && (what.op != TC_REDUCE_SUM || what.numerics == TC_NUMERICS_FAST))
             continue;
-        what.kind = COLL_ALLGATHER;
-        add(batch, what);
-        what.kind = COLL_BROADCAST;
-        what.in_place = true;
-        what.root = (int)(what.count % (size_t)batch->world->size);
-        add(batch, what);
+        what.kind = kind;
+        what.root = (int)((what.count + (size_t)kind) % (size_t)batch->world->size);
+        for (int in_place = kind == COLL_BROADCAST; in_place < 2; in_place++) {
+            what.in_place = in_place;
+            if (!in_place || coll_can_be_in_place(kind))
+                add(batch, what);
+        }
     }
 }
 
@@ -158,7 +155,12 @@ static void long_payloads(int size, size_t segment_bytes)
                 {COLL_REDUCE_SCATTER, "direct", false}, {COLL_REDUCE_SCATTER, "ring", true},
                 {COLL_ALLGATHER, "direct", false},      {COLL_ALLGATHER, "ring", false},
                 {COLL_BROADCAST, "oneshot", false},     {COLL_BROADCAST, "tree", false},
-                {COLL_BROADCAST, "direct", false}};
+                {COLL_BROADCAST, "direct", false},      {COLL_REDUCE, "oneshot", false},
+                {COLL_REDUCE, "direct", false},         {COLL_GATHER, "direct", false},
+                {COLL_SCATTER, "direct", false},        {COLL_ALLTOALL, "direct", false},
+                {COLL_ALLGATHERV, "direct", false},     {COLL_ALLGATHERV, "ring", false},
+                {COLL_REDUCE_SCATTERV, "ring", true},   {COLL_REDUCE_SCATTERV, "direct", false},
+                {COLL_ALLTOALLV, "direct", false}};
     static const size_t counts[] = {16384, 65537, 1000003};
     static const tc_dtype_t types[] = {TC_DTYPE_F32, TC_DTYPE_BF16, TC_DTYPE_U8};
     struct batch *batch = calloc(1, sizeof(*batch));
@@ -178,7 +180,8 @@ static void long_payloads(int size, size_t segment_bytes)
                                          .dtype = types[k % 3],
                                          .op = k == 3 ? TC_REDUCE_MAX : TC_REDUCE_SUM,
                                          .root = size - 1,
-                                         .in_place = k & 1 || ways[w].kind == COLL_BROADCAST,
+                                         .in_place = ways[w].kind == COLL_BROADCAST ||
+                                                     (k & 1 && coll_can_be_in_place(ways[w].kind)),
                                          .numerics = ways[w].fast ? TC_NUMERICS_FAST
                                                                   : TC_NUMERICS_CANONICAL,
                                          .algorithm = ways[w].name};

@@ -79,32 +79,33 @@ static void add(struct batch *batch, struct coll_case what)
         flush(batch);
 }
 
-static bool kind_of(enum tci_coll coll, enum coll_kind *kind_out)
+/* The calls that take a plan: one, or two where there is a form with counts. */
+static int kinds_of(const struct tci_plan *plan, enum coll_kind kinds_out[2])
 {
-    static const enum coll_kind kinds[] = {[TCI_COLL_ALLREDUCE] = COLL_ALLREDUCE,
-                                           [TCI_COLL_BROADCAST] = COLL_BROADCAST,
-                                           [TCI_COLL_ALLGATHER] = COLL_ALLGATHER,
-                                           [TCI_COLL_REDUCE_SCATTER] = COLL_REDUCE_SCATTER};
+    static const enum tci_coll colls[COLL_KINDS] = {
+        [COLL_ALLREDUCE] = TCI_COLL_ALLREDUCE,   [COLL_REDUCE_SCATTER] = TCI_COLL_REDUCE_SCATTER,
+        [COLL_BROADCAST] = TCI_COLL_BROADCAST,   [COLL_ALLGATHER] = TCI_COLL_ALLGATHER,
+        [COLL_REDUCE] = TCI_COLL_REDUCE,         [COLL_GATHER] = TCI_COLL_GATHER,
+        [COLL_SCATTER] = TCI_COLL_SCATTER,       [COLL_ALLTOALL] = TCI_COLL_ALLTOALL,
+        [COLL_ALLGATHERV] = TCI_COLL_ALLGATHERV, [COLL_REDUCE_SCATTERV] = TCI_COLL_REDUCE_SCATTERV,
+        [COLL_ALLTOALLV] = TCI_COLL_ALLTOALLV};
+    int count = 0;
 
-    if (coll >= TCI_LEN(kinds))
-        return false;
-    *kind_out = kinds[coll];
-    return true;
+    for (int kind = 0; kind < COLL_KINDS; kind++)
+        if (colls[kind] == plan->coll || (tci_coll_base(colls[kind]) == plan->coll && !plan->equal))
+            kinds_out[count++] = kind;
+    return count;
 }
 
 /* One plan on one count: in place and not, canonical where it may, fast, several operators. */
-static void add_plan(struct batch *batch, const struct tci_plan *plan, size_t count)
+static void add_kind(struct batch *batch, const struct tci_plan *plan, struct coll_case what)
 {
     static const struct {
         tc_dtype_t dtype;
         tc_reduce_op_t op;
     } ways[] = {{TC_DTYPE_F32, TC_REDUCE_SUM}, {TC_DTYPE_I16, TC_REDUCE_MAX}};
-    struct coll_case what = {.count = count, .algorithm = plan->name};
-    bool folds;
+    bool folds = coll_folds(what.kind);
 
-    if (!kind_of(plan->coll, &what.kind))
-        return;
-    folds = what.kind == COLL_ALLREDUCE || what.kind == COLL_REDUCE_SCATTER;
     for (size_t w = 0; w < (folds ? TCI_LEN(ways) : 1); w++)
         for (int in_place = what.kind == COLL_BROADCAST; in_place < 2; in_place++)
             for (int fast = folds && !plan->canonical; fast < (folds ? 2 : 1); fast++) {
@@ -112,9 +113,22 @@ static void add_plan(struct batch *batch, const struct tci_plan *plan, size_t co
                 what.op = ways[w].op;
                 what.in_place = in_place;
                 what.numerics = fast ? TC_NUMERICS_FAST : TC_NUMERICS_CANONICAL;
-                what.root = (int)((count + w) % batch->world->size);
-                add(batch, what);
+                what.root = (int)((what.count + w) % batch->world->size);
+                if (!in_place || coll_can_be_in_place(what.kind))
+                    add(batch, what);
             }
+}
+
+static void add_plan(struct batch *batch, const struct tci_plan *plan, size_t count)
+{
+    struct coll_case what = {.count = count, .algorithm = plan->name};
+    enum coll_kind kinds[2];
+    int n = kinds_of(plan, kinds);
+
+    for (int k = 0; k < n; k++) {
+        what.kind = kinds[k];
+        add_kind(batch, plan, what);
+    }
 }
 
 static uint64_t all_plans(uint32_t size, const struct sim_world_config *config,

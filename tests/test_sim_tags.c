@@ -320,6 +320,8 @@ static struct coll_case any_case(uint64_t *random, uint32_t size, int op)
         what.count = 3000 + sim_random(random) % 9000;
     if (what.kind == COLL_BROADCAST)
         what.in_place = true;
+    if (!coll_can_be_in_place(what.kind))
+        what.in_place = false;
     return what;
 }
 

@@ -59,6 +59,8 @@ static struct coll_case any_case(uint64_t *state, int tag)
         what.count = 100000 + next(state) % 100000;
     if (what.kind == COLL_BROADCAST)
         what.in_place = true;
+    if (!coll_can_be_in_place(what.kind))
+        what.in_place = false;
     return what;
 }
 

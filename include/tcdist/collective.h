@@ -58,11 +58,24 @@ TC_API tc_future *tc_allreduce_async(tc_dist_ctx *group, uint64_t tag, const voi
                                      size_t count, tc_dtype_t dtype, tc_reduce_op_t op,
                                      const tc_options *options);
 
+/* recv = send[0] op send[1] op … op send[n-1] on rank `root` alone; `count` elements.  On other
+ * ranks recv may be NULL and is left alone.  In place: send == recv at the root. */
+TC_API tc_future *tc_reduce_async(tc_dist_ctx *group, uint64_t tag, const void *send, void *recv,
+                                  size_t count, tc_dtype_t dtype, tc_reduce_op_t op, int root,
+                                  const tc_options *options);
+
 /* recv = the rank-th of n blocks of send[0] op … op send[n-1]; send holds n * count_per_rank
  * elements, recv count_per_rank.  In place: recv == send, the block comes first. */
 TC_API tc_future *tc_reduce_scatter_async(tc_dist_ctx *group, uint64_t tag, const void *send,
                                           void *recv, size_t count_per_rank, tc_dtype_t dtype,
                                           tc_reduce_op_t op, const tc_options *options);
+
+/* The same with a count of its own for each block: block r of send, for rank r, has counts[r]
+ * elements and follows on block r - 1; recv holds counts[rank].  `counts` has n entries, the same
+ * on every rank, and is copied.  In place: recv is this rank's own block of send. */
+TC_API tc_future *tc_reduce_scatterv_async(tc_dist_ctx *group, uint64_t tag, const void *send,
+                                           void *recv, const size_t *counts, tc_dtype_t dtype,
+                                           tc_reduce_op_t op, const tc_options *options);
 
 /* buf = buf[root] on every rank; `count` elements. */
 TC_API tc_future *tc_broadcast_async(tc_dist_ctx *group, uint64_t tag, void *buf, size_t count,
@@ -72,6 +85,45 @@ TC_API tc_future *tc_broadcast_async(tc_dist_ctx *group, uint64_t tag, void *buf
  * elements.  In place: send == recv + rank * count_per_rank elements. */
 TC_API tc_future *tc_allgather_async(tc_dist_ctx *group, uint64_t tag, const void *send, void *recv,
                                      size_t count_per_rank, tc_dtype_t dtype,
+                                     const tc_options *options);
+
+/* The same with a count of its own for each rank: send holds `count` elements, which is
+ * counts[rank]; what rank r sends lies in recv from element offsets[r] on; offsets NULL: one after
+ * the other.  Both lists have n entries and are copied; counts are the same on every rank, offsets
+ * each rank's own.  In place: send == recv + offsets[rank] elements. */
+TC_API tc_future *tc_allgatherv_async(tc_dist_ctx *group, uint64_t tag, const void *send,
+                                      size_t count, void *recv, const size_t *counts,
+                                      const size_t *offsets, tc_dtype_t dtype,
+                                      const tc_options *options);
+
+/* recv = send[0], send[1], …, send[n-1] one after the other on rank `root` alone.  On other ranks
+ * recv may be NULL and is left alone.  In place: send == recv + root * count_per_rank elements, at
+ * the root. */
+TC_API tc_future *tc_gather_async(tc_dist_ctx *group, uint64_t tag, const void *send, void *recv,
+                                  size_t count_per_rank, tc_dtype_t dtype, int root,
+                                  const tc_options *options);
+
+/* recv = the rank-th of n blocks of send[root], count_per_rank elements each.  On other ranks than
+ * `root` send may be NULL and is not read.  In place: recv == send + root * count_per_rank
+ * elements, at the root. */
+TC_API tc_future *tc_scatter_async(tc_dist_ctx *group, uint64_t tag, const void *send, void *recv,
+                                   size_t count_per_rank, tc_dtype_t dtype, int root,
+                                   const tc_options *options);
+
+/* Block r of recv = block `rank` of send[r]: n blocks of count_per_pair elements each.  In place
+ * (send == recv) takes scratch of the size of a segment. */
+TC_API tc_future *tc_alltoall_async(tc_dist_ctx *group, uint64_t tag, const void *send, void *recv,
+                                    size_t count_per_pair, tc_dtype_t dtype,
+                                    const tc_options *options);
+
+/* The same with counts: send_counts[r] elements from send_offsets[r] on go to rank r, and
+ * recv_counts[r] elements come from it to recv_offsets[r] on, where recv_counts[r] here is
+ * send_counts[rank] there.  Offsets NULL: one block after the other.  The lists have n entries and
+ * are copied.  Not in place. */
+TC_API tc_future *tc_alltoallv_async(tc_dist_ctx *group, uint64_t tag, const void *send,
+                                     const size_t *send_counts, const size_t *send_offsets,
+                                     void *recv, const size_t *recv_counts,
+                                     const size_t *recv_offsets, tc_dtype_t dtype,
                                      const tc_options *options);
 
 /* Settles when every rank has entered. */

@@ -19,6 +19,11 @@ const struct tci_plan *const tci_plans[] = {
     &tci_ring_allgather,
     &tci_direct_reduce_scatter,
     &tci_ring_reduce_scatter,
+    &tci_oneshot_reduce,
+    &tci_direct_reduce,
+    &tci_direct_gather,
+    &tci_direct_scatter,
+    &tci_direct_alltoall,
     &tci_dissemination_barrier,
     &tci_p2p_send,
     &tci_p2p_recv,
@@ -28,6 +33,7 @@ const struct tci_plan *const tci_plans[] = {
 const struct tci_plan *tci_plan_find(enum tci_coll coll, const char *name)
 {
     TC_ASSERT(name != NULL);
+    coll = tci_coll_base(coll);
 
     for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++)
         if ((*plan)->coll == coll && strcmp((*plan)->name, name) == 0)
@@ -37,6 +43,7 @@ const struct tci_plan *tci_plan_find(enum tci_coll coll, const char *name)
 
 const struct tci_plan *tci_plan_by_id(enum tci_coll coll, uint8_t id)
 {
+    coll = tci_coll_base(coll);
     for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++)
         if ((*plan)->coll == coll && (*plan)->id == id)
             return *plan;

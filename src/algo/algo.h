@@ -29,6 +29,9 @@ extern const struct tci_plan tci_direct_allreduce, tci_direct_broadcast;
 extern const struct tci_plan tci_direct_allgather, tci_direct_reduce_scatter;
 extern const struct tci_plan tci_ring_allreduce, tci_ring_allgather, tci_ring_reduce_scatter;
 extern const struct tci_plan tci_tree_allreduce, tci_tree_broadcast;
+extern const struct tci_plan tci_oneshot_reduce, tci_direct_reduce;
+extern const struct tci_plan tci_direct_gather, tci_direct_scatter;
+extern const struct tci_plan tci_direct_alltoall;
 extern const struct tci_plan tci_dissemination_barrier;
 extern const struct tci_plan tci_p2p_send, tci_p2p_recv;
 

@@ -1,8 +1,9 @@
-/* coll.c - the public collectives: check the arguments, choose a plan, start. */
+/* coll.c - what every collective passes on its way in: checks, a plan, the start. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/coll.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,6 +39,20 @@ __attribute__((format(printf, 3, 4))) static bool bad(struct tci_error *error, c
     va_end(args);
     tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, name, "%s: %s", name, text);
     return false;
+}
+
+tc_future *tci_refuse_arg(const tc_dist_ctx *group, const char *name, const char *fmt, ...)
+{
+    struct tci_error error = {0};
+    char text[256];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    bad(&error, name, "%s", text);
+    return tci_future_failed(group == NULL ? NULL : tci_comm_of((tc_dist_ctx *)group)->context,
+                             &error);
 }
 
 static bool check_after(const tc_options *options, const tc_context *context,
@@ -105,8 +120,24 @@ bool tci_check_payload(const struct tci_request *request, size_t blocks, struct 
     if (!tci_array_bytes(request->count, tc_dtype_size(request->dtype), &bytes) ||
         !tci_array_bytes(bytes, blocks, &bytes) || bytes > PTRDIFF_MAX)
         return bad(error, request->name, "count %zu is more than memory can hold", request->count);
-    if (request->count > 0 && (request->send == NULL || request->recv == NULL))
+    if (request->count > 0 && ((request->send == NULL && !request->lacks_send) ||
+                               (request->recv == NULL && !request->lacks_recv)))
         return bad(error, request->name, "a buffer is NULL, the count is %zu", request->count);
+    return true;
+}
+
+/* The end of every block has to lie in memory. */
+static bool check_blocks(const struct tci_request *request, const size_t *counts,
+                         const size_t *offsets, size_t n, struct tci_error *error)
+{
+    size_t size = tc_dtype_size(request->dtype);
+
+    for (size_t r = 0; r < n; r++)
+        if (counts[r] > PTRDIFF_MAX / size || offsets[r] > PTRDIFF_MAX / size - counts[r])
+            return bad(error, request->name,
+                       "block %zu: %zu elements from %zu on are more than "
+                       "memory can hold",
+                       r, counts[r], offsets[r]);
     return true;
 }
 
@@ -137,7 +168,7 @@ static void fill(const struct tci_comm *comm, const struct tci_request *request,
                   .size = (uint32_t)comm->size,
                   .root = request->root < 0 ? 0 : (uint32_t)request->root,
                   .in_place = request->in_place},
-        .call = {.count = request->count,
+        .call = {.count = request->blocks.src_counts != NULL ? request->total : request->count,
                  .root = request->root,
                  .coll = (uint8_t)request->coll,
                  .dtype = request->is_typed ? (uint8_t)request->dtype : 255,
@@ -145,12 +176,30 @@ static void fill(const struct tci_comm *comm, const struct tci_request *request,
         .send = request->send,
         .recv = request->recv,
         .count = request->count,
+        .blocks = request->blocks,
         .elem_bytes = request->is_typed ? tc_dtype_size(request->dtype) : 0,
         .tag = request->tag,
         .space = TCI_SPACE_TAGGED,
         .peer = TCI_ALL_PEERS,
     };
     tci_apply_options(comm, request->options, args);
+}
+
+static bool check_request(const struct tci_comm *comm, const struct tci_request *request,
+                          struct tci_error *error)
+{
+    const struct tci_blocks *blocks = &request->blocks;
+    size_t n = blocks->src_counts == NULL ? (size_t)comm->size : 1;
+
+    if (request->is_rooted && (request->root < 0 || request->root >= comm->size))
+        return bad(error, request->name, "root %d is not in 0 … %d", request->root, comm->size - 1);
+    if (!tci_check_payload(request, n, error))
+        return false;
+    if (blocks->src_counts == NULL)
+        return true;
+    n = (size_t)comm->size;
+    return check_blocks(request, blocks->src_counts, blocks->src_offsets, n, error) &&
+           check_blocks(request, blocks->dst_counts, blocks->dst_offsets, n, error);
 }
 
 tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
@@ -165,12 +214,8 @@ tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
         return tci_future_failed(NULL, &error);
     }
     if (!tci_check_options(options, comm->context, &error, request->name) ||
-        (request->is_typed && !tci_check_payload(request, (size_t)comm->size, &error)))
+        (request->is_typed && !check_request(comm, request, &error)))
         return tci_refuse(comm, &error);
-    if (request->is_rooted && (request->root < 0 || request->root >= comm->size)) {
-        bad(&error, request->name, "root %d is not in 0 … %d", request->root, comm->size - 1);
-        return tci_refuse(comm, &error);
-    }
     fill(comm, request, &args);
     if (request->op >= 0)
         tci_fold_init(&args.fold, request->dtype, (tc_reduce_op_t)request->op);
@@ -183,96 +228,6 @@ tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
         args.auto_release = true;
     }
     return tci_op_start(comm, &args);
-}
-
-/* ---- the calls ---------------------------------------------------------------------------- */
-
-tc_future *tc_allreduce_async(tc_dist_ctx *group, uint64_t tag, const void *send, void *recv,
-                              size_t count, tc_dtype_t dtype, tc_reduce_op_t op,
-                              const tc_options *options)
-{
-    return tci_coll_start(group, &(struct tci_request){.name = "allreduce",
-                                                       .coll = TCI_COLL_ALLREDUCE,
-                                                       .tag = tag,
-                                                       .send = send,
-                                                       .recv = recv,
-                                                       .count = count,
-                                                       .is_typed = true,
-                                                       .dtype = dtype,
-                                                       .op = (int)op < 0 ? 1000 : (int)op,
-                                                       .root = -1,
-                                                       .in_place = send == recv,
-                                                       .options = options});
-}
-
-tc_future *tc_reduce_scatter_async(tc_dist_ctx *group, uint64_t tag, const void *send, void *recv,
-                                   size_t count_per_rank, tc_dtype_t dtype, tc_reduce_op_t op,
-                                   const tc_options *options)
-{
-    return tci_coll_start(group, &(struct tci_request){.name = "reduce_scatter",
-                                                       .coll = TCI_COLL_REDUCE_SCATTER,
-                                                       .tag = tag,
-                                                       .send = send,
-                                                       .recv = recv,
-                                                       .count = count_per_rank,
-                                                       .is_typed = true,
-                                                       .dtype = dtype,
-                                                       .op = (int)op < 0 ? 1000 : (int)op,
-                                                       .root = -1,
-                                                       .in_place = send == recv,
-                                                       .options = options});
-}
-
-tc_future *tc_broadcast_async(tc_dist_ctx *group, uint64_t tag, void *buf, size_t count,
-                              tc_dtype_t dtype, int root, const tc_options *options)
-{
-    return tci_coll_start(group, &(struct tci_request){.name = "broadcast",
-                                                       .coll = TCI_COLL_BROADCAST,
-                                                       .tag = tag,
-                                                       .send = buf,
-                                                       .recv = buf,
-                                                       .count = count,
-                                                       .is_typed = true,
-                                                       .dtype = dtype,
-                                                       .op = -1,
-                                                       .root = root,
-                                                       .is_rooted = true,
-                                                       .in_place = true,
-                                                       .options = options});
-}
-
-tc_future *tc_allgather_async(tc_dist_ctx *group, uint64_t tag, const void *send, void *recv,
-                              size_t count_per_rank, tc_dtype_t dtype, const tc_options *options)
-{
-    size_t own = 0;
-
-    if (group != NULL)
-        own = (size_t)tci_comm_of(group)->rank * count_per_rank * tc_dtype_size(dtype);
-    return tci_coll_start(
-        group, &(struct tci_request){.name = "allgather",
-                                     .coll = TCI_COLL_ALLGATHER,
-                                     .tag = tag,
-                                     .send = send,
-                                     .recv = recv,
-                                     .count = count_per_rank,
-                                     .is_typed = true,
-                                     .dtype = dtype,
-                                     .op = -1,
-                                     .root = -1,
-                                     .in_place = send != NULL && recv != NULL &&
-                                                 (uintptr_t)send == (uintptr_t)recv + own,
-                                     .options = options});
-}
-
-tc_future *tc_barrier_async(tc_dist_ctx *group, uint64_t tag, const tc_options *options)
-{
-    return tci_coll_start(group, &(struct tci_request){.name = "barrier",
-                                                       .coll = TCI_COLL_BARRIER,
-                                                       .tag = tag,
-                                                       .op = -1,
-                                                       .root = -1,
-                                                       .in_place = true,
-                                                       .options = options});
 }
 
 tc_status_t tc_tag_release(tc_dist_ctx *group, uint64_t tag)

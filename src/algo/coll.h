@@ -20,6 +20,11 @@ struct tci_request {
     int op, root;
     bool is_rooted; /* root is the caller's, and has to be a rank */
     bool in_place;
+    bool lacks_send, lacks_recv; /* this rank has no such buffer */
+    /* The v-forms: all four lists, of one entry a rank; `count` is the largest count then, `total`
+     * what all ranks have to agree on. */
+    struct tci_blocks blocks;
+    uint64_t total;
     const tc_options *options;
 };
 
@@ -34,5 +39,9 @@ bool tci_check_payload(const struct tci_request *request, size_t blocks, struct 
 void tci_apply_options(const struct tci_comm *comm, const tc_options *options,
                        struct tci_op_args *args);
 tc_future *tci_refuse(const struct tci_comm *comm, const struct tci_error *error);
+/* A future that has failed with TC_ERR_INVALID_ARG; `why` follows the name. */
+__attribute__((format(printf, 3, 4))) tc_future *tci_refuse_arg(const tc_dist_ctx *group,
+                                                                const char *name, const char *fmt,
+                                                                ...);
 
 #endif

@@ -25,8 +25,9 @@ static const char *choose(const struct tci_comm *comm, const struct tci_op_args 
 {
     size_t bytes = args->count * args->elem_bytes, ranks = (size_t)comm->size;
 
-    switch (coll) {
+    switch (tci_coll_base(coll)) {
     case TCI_COLL_ALLREDUCE:
+    case TCI_COLL_REDUCE:
         return bytes <= ONESHOT_BYTES_MAX / ranks ? "oneshot" : "direct";
     case TCI_COLL_BROADCAST:
         if (bytes >= CUT_BROADCAST_BYTES_MIN && ranks > 2)
@@ -65,6 +66,9 @@ static tc_status_t check(const struct tci_op_args *args, const struct tci_plan *
 {
     bool folds = args->call.op != 255;
 
+    if (plan->equal && args->blocks.src_counts != NULL)
+        return refuse(error, args, plan->name,
+                      "needs blocks of one length: use \"direct\", or the call without counts");
     if (!folds || plan->canonical || args->shape.size == 1)
         return TC_OK;
     if (is_canonical)
@@ -82,7 +86,10 @@ static size_t lane_elems(const struct tci_comm *comm, const struct tci_op_args *
 {
     size_t per_elem = tci_max(args->elem_bytes, 1);
 
-    if (args->plan->layout == TCI_LAYOUT_GATHER || args->plan->layout == TCI_LAYOUT_SCATTER)
+    /* Each rank knows its own counts alone, so nothing but one segment is agreed. */
+    if (args->call.coll == TCI_COLL_ALLTOALLV)
+        return tci_max(1, args->count);
+    if (args->plan->layout != TCI_LAYOUT_CUT && args->plan->layout != TCI_LAYOUT_NONE)
         per_elem *= (size_t)comm->size;
     return tci_max(1, comm->segment_bytes / per_elem);
 }

@@ -27,17 +27,25 @@ static inline uint8_t tci_back(uint32_t distance)
 
 static inline struct tci_slice tci_src(uint32_t block)
 {
-    return (struct tci_slice){TCI_BUF_SRC, block};
+    return (struct tci_slice){TCI_BUF_SRC, block, 0};
 }
 
 static inline struct tci_slice tci_dst(uint32_t block)
 {
-    return (struct tci_slice){TCI_BUF_DST, block};
+    return (struct tci_slice){TCI_BUF_DST, block, 0};
 }
 
 static inline struct tci_slice tci_tmp(uint32_t slot)
 {
-    return (struct tci_slice){TCI_BUF_TMP, slot};
+    return (struct tci_slice){TCI_BUF_TMP, slot, 0};
+}
+
+/* `blocks` consecutive ones from a slice on; at least 1. */
+static inline struct tci_slice tci_run(struct tci_slice first, uint32_t blocks)
+{
+    TC_ASSERT(blocks > 0);
+    first.more = blocks - 1;
+    return first;
 }
 
 /* The scratch slot of another rank where each of them has one, in rank order. */

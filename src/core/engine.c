@@ -25,25 +25,58 @@ static size_t cut_len(size_t count, uint32_t blocks, uint32_t b)
     return count / blocks + (b < count % blocks);
 }
 
+/* Whether a buffer holds a block for each rank; else it holds this rank's alone. */
+static bool has_each_rank(enum tci_layout layout, uint8_t buf)
+{
+    return layout == TCI_LAYOUT_EXCHANGE || (layout == TCI_LAYOUT_GATHER) == (buf == TCI_BUF_DST);
+}
+
 /* Where a slice begins. */
 static uint8_t *slice_at(const struct tci_lane *lane, struct tci_slice slice)
 {
     const struct tci_op *op = lane->op;
     enum tci_layout layout = op->args.plan->layout;
-    const uint8_t *base = slice.buf == TCI_BUF_SRC ? op->args.send : op->args.recv;
+    bool is_src = slice.buf == TCI_BUF_SRC;
+    const uint8_t *base = is_src ? op->args.send : op->args.recv;
+    const size_t *offsets = is_src ? op->args.blocks.src_offsets : op->args.blocks.dst_offsets;
     size_t at = lane->first;
 
     if (slice.buf == TCI_BUF_TMP) {
-        TC_ASSERT(slice.block < op->slots);
+        TC_ASSERT(slice.block + slice.more < op->slots);
         return lane->tmp + slice.block * lane->slot_bytes;
     }
     if (base == NULL)
         return NULL;
     if (layout == TCI_LAYOUT_CUT)
         at += cut_start(lane->count, op->blocks, slice.block);
-    else if ((layout == TCI_LAYOUT_GATHER) == (slice.buf == TCI_BUF_DST))
-        at += slice.block * op->args.count;
+    else if (has_each_rank(layout, slice.buf))
+        at += offsets != NULL ? offsets[slice.block] : slice.block * op->args.count;
     return (uint8_t *)base + at * op->args.elem_bytes;
+}
+
+/* Elements of one block of SRC or DST in this segment. */
+static size_t block_elems(const struct tci_lane *lane, uint8_t buf, uint32_t block)
+{
+    const struct tci_op_args *args = &lane->op->args;
+    const size_t *counts = buf == TCI_BUF_SRC ? args->blocks.src_counts : args->blocks.dst_counts;
+
+    if (args->plan->layout == TCI_LAYOUT_NONE)
+        return 0;
+    if (args->plan->layout == TCI_LAYOUT_CUT)
+        return cut_len(lane->count, lane->op->blocks, block);
+    if (counts == NULL)
+        return lane->count;
+    block = has_each_rank(args->plan->layout, buf) ? block : args->shape.rank;
+    return counts[block] <= lane->first ? 0 : tci_min(counts[block] - lane->first, lane->count);
+}
+
+static size_t slice_elems(const struct tci_lane *lane, struct tci_slice slice)
+{
+    size_t elems = 0;
+
+    for (uint32_t b = 0; b <= slice.more; b++)
+        elems += block_elems(lane, slice.buf, slice.block + b);
+    return elems;
 }
 
 /* Elements that a step moves: as many as its slice in SRC or DST has. */
@@ -51,16 +84,8 @@ static size_t step_elems(const struct tci_lane *lane, const struct tci_step *ste
 {
     bool by_src =
         step->kind == TCI_STEP_SEND ? step->src.buf != TCI_BUF_TMP : step->dst.buf == TCI_BUF_TMP;
-    struct tci_slice slice = by_src ? step->src : step->dst;
 
-    switch (lane->op->args.plan->layout) {
-    case TCI_LAYOUT_NONE:
-        return 0;
-    case TCI_LAYOUT_CUT:
-        return cut_len(lane->count, lane->op->blocks, slice.block);
-    default:
-        return lane->count;
-    }
+    return slice_elems(lane, by_src ? step->src : step->dst);
 }
 
 static struct tci_step_xfer *get_xfer(struct tci_comm *comm)
@@ -119,14 +144,21 @@ static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
     return true;
 }
 
+/* Block by block, since those of SRC and DST need not lie close together. */
 static void copy(struct tci_lane *lane, const struct tci_step *step)
 {
-    const uint8_t *src = slice_at(lane, step->src);
-    uint8_t *dst = slice_at(lane, step->dst);
-    size_t elems = step_elems(lane, step);
+    for (uint32_t b = 0; b <= step->dst.more; b++) {
+        struct tci_step one = *step;
+        one.src = (struct tci_slice){step->src.buf, step->src.block + b, 0};
+        one.dst = (struct tci_slice){step->dst.buf, step->dst.block + b, 0};
 
-    if (src != dst && elems > 0)
-        memmove(dst, src, elems * lane->op->args.elem_bytes);
+        const uint8_t *src = slice_at(lane, one.src);
+        uint8_t *dst = slice_at(lane, one.dst);
+        size_t elems = step_elems(lane, &one);
+
+        if (src != dst && elems > 0)
+            memmove(dst, src, elems * lane->op->args.elem_bytes);
+    }
 }
 
 /* Fold in rank order from where it stopped; true when the step has ended. */
@@ -247,12 +279,17 @@ static bool load_segment(struct tci_lane *lane)
     lane->open = lane->ended = 0;
     if (op->slots == 0)
         return true;
-    if (lane->tmp != NULL && old_bytes > 0)
-        return true; /* the first segment is the largest */
+    if (lane->tmp != NULL && old_bytes > 0) { /* the first segment is the largest */
+        if (op->args.plan->packed)
+            lane->slot_bytes = lane->count * op->args.elem_bytes;
+        return true;
+    }
     size_t elems =
         op->args.plan->layout == TCI_LAYOUT_CUT ? cut_len(lane->count, op->blocks, 0) : lane->count;
     size_t bytes;
-    lane->slot_bytes = (elems * op->args.elem_bytes + 63) & ~(size_t)63;
+    lane->slot_bytes = elems * op->args.elem_bytes;
+    if (!op->args.plan->packed)
+        lane->slot_bytes = (lane->slot_bytes + 63) & ~(size_t)63;
     if (tci_array_bytes(lane->slot_bytes, op->slots, &bytes))
         lane->tmp = tci_scratch_get(&op->comm->context->scratch, tci_max(bytes, 64));
     if (lane->tmp != NULL)
@@ -289,6 +326,8 @@ void tci_engine_start(struct tci_op *op)
     op->blocks = plan->layout == TCI_LAYOUT_CUT ? plan->blocks(&op->args.shape) : 1;
     op->slots = plan->slots(&op->args.shape);
     TC_ASSERT(op->args.lane_elems > 0 && op->blocks > 0);
+    TC_ASSERT(op->args.blocks.src_counts == NULL || !plan->equal);
+    TC_ASSERT(!plan->packed || plan->layout != TCI_LAYOUT_CUT);
     op->lanes_total = tci_max(1, (op->args.count + op->args.lane_elems - 1) / op->args.lane_elems);
     lanes = (uint32_t)tci_min(op->lanes_total, TCI_LANES_MAX);
     if (op->slots > 0) {

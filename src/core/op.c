@@ -37,6 +37,7 @@ static void free_op(struct tci_op *op)
 {
     struct tci_comm *comm = op->comm;
 
+    tci_free(op->blocks_kept);
     tci_pool_put(&comm->context->ops, op);
     tci_comm_release(comm);
 }
@@ -315,8 +316,31 @@ static bool keep_after(struct tci_op *op, const struct tci_op_args *args)
     return true;
 }
 
+/* A copy of the v-forms' arrays: the caller's may go when the call returns.  False without
+ * memory. */
+static bool keep_blocks(struct tci_op *op)
+{
+    const size_t **lists[] = {&op->args.blocks.src_counts, &op->args.blocks.src_offsets,
+                              &op->args.blocks.dst_counts, &op->args.blocks.dst_offsets};
+    size_t n = op->args.shape.size, bytes;
+
+    if (op->args.blocks.src_counts == NULL)
+        return true;
+    if (!tci_array_bytes(n, TCI_LEN(lists) * sizeof(size_t), &bytes))
+        return false;
+    op->blocks_kept = tci_alloc(bytes);
+    if (op->blocks_kept == NULL)
+        return false;
+    for (size_t l = 0; l < TCI_LEN(lists); l++) {
+        memcpy(op->blocks_kept + l * n, *lists[l], n * sizeof(size_t));
+        *lists[l] = op->blocks_kept + l * n;
+    }
+    return true;
+}
+
 static void forget_op(struct tci_op *op, struct tci_pool *pool)
 {
+    tci_free(op->blocks_kept);
     if (op->after != NULL)
         after_free(op->after);
     tci_pool_put(pool, op);
@@ -364,7 +388,7 @@ tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args)
     op->future = tci_future_new(comm->context, cancel, op);
     future = op->future; /* op may be gone once it is posted */
     status = TC_ERR_ALLOC;
-    if (future != NULL && keep_after(op, args))
+    if (future != NULL && keep_after(op, args) && keep_blocks(op))
         status = tci_tags_reserve(&comm->tags, &name, &op->tag);
     if (status != TC_OK) {
         forget_op(op, &comm->context->ops);

@@ -51,6 +51,12 @@ enum tci_op_state {
     TCI_OP_SETTLED
 };
 
+/* The v-forms: how many elements each block has, and where it begins in its buffer, in elements.
+ * NULL: `count` elements each, one after the other. */
+struct tci_blocks {
+    const size_t *src_counts, *src_offsets, *dst_counts, *dst_offsets;
+};
+
 /* What the layer above has checked and chosen. */
 struct tci_op_args {
     const char *name; /* static: "allreduce" */
@@ -60,8 +66,10 @@ struct tci_op_args {
     struct tci_fold fold; /* where call.op is one */
     const void *send;
     void *recv;
-    size_t count, elem_bytes, lane_elems;
-    uint64_t tag; /* TC_TAG_ORDERED is resolved by the caller */
+    size_t count; /* of the payload, or of the largest block */
+    size_t elem_bytes, lane_elems;
+    struct tci_blocks blocks; /* copied */
+    uint64_t tag;             /* TC_TAG_ORDERED is resolved by the caller */
     uint32_t space;
     int32_t peer;             /* of a send or receive; else TCI_ALL_PEERS */
     int priority, timeout_ms; /* -1: none */
@@ -88,6 +96,7 @@ struct tci_op {
     size_t lanes_next;
     uint32_t lanes_live, xfers_live;
     const void **inputs; /* owned; of a FOLD, one a rank; NULL without */
+    size_t *blocks_kept; /* owned, or NULL: where args.blocks points */
     struct tci_timer timer;
     uint64_t begin_ns, deadline_ns;
     bool is_asked;               /* the others were asked what they are doing */

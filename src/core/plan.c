@@ -7,10 +7,31 @@
 
 const char *tci_coll_name(enum tci_coll coll)
 {
-    static const char *const names[] = {"allreduce",      "broadcast", "allgather",
-                                        "reduce_scatter", "barrier",   "send/recv"};
+    static const char *const names[] = {
+        [TCI_COLL_ALLREDUCE] = "allreduce",   [TCI_COLL_BROADCAST] = "broadcast",
+        [TCI_COLL_ALLGATHER] = "allgather",   [TCI_COLL_REDUCE_SCATTER] = "reduce_scatter",
+        [TCI_COLL_BARRIER] = "barrier",       [TCI_COLL_P2P] = "send/recv",
+        [TCI_COLL_REDUCE] = "reduce",         [TCI_COLL_GATHER] = "gather",
+        [TCI_COLL_SCATTER] = "scatter",       [TCI_COLL_ALLTOALL] = "alltoall",
+        [TCI_COLL_ALLGATHERV] = "allgatherv", [TCI_COLL_REDUCE_SCATTERV] = "reduce_scatterv",
+        [TCI_COLL_ALLTOALLV] = "alltoallv",
+    };
 
     _Static_assert(TCI_LEN(names) == TCI_COLL_COUNT, "a name for each collective");
     TC_ASSERT((unsigned)coll < TCI_COLL_COUNT);
     return names[coll];
+}
+
+enum tci_coll tci_coll_base(enum tci_coll coll)
+{
+    switch (coll) {
+    case TCI_COLL_ALLGATHERV:
+        return TCI_COLL_ALLGATHER;
+    case TCI_COLL_REDUCE_SCATTERV:
+        return TCI_COLL_REDUCE_SCATTER;
+    case TCI_COLL_ALLTOALLV:
+        return TCI_COLL_ALLTOALL;
+    default:
+        return coll;
+    }
 }

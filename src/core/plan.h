@@ -25,15 +25,20 @@ enum tci_step_kind {
  * shape.in_place set, so that they order their touches accordingly. */
 enum tci_buf { TCI_BUF_SRC, TCI_BUF_DST, TCI_BUF_TMP };
 
-/* One block of a buffer.  How blocks lie in SRC and DST is the collective's business (see
- * tci_layout); TMP has equal slots, each as large as the largest block.
+/* A run of consecutive blocks of a buffer.  How blocks lie in SRC and DST is the collective's
+ * business (see tci_layout); TMP has equal slots, each as large as the largest block.
  *
  * A slot of TMP has no length of its own: a step is as long as its slice in SRC or DST.  SEND
- * from TMP and RECV into TMP therefore name in their other slice a block that is as long as the
- * message, and do not touch it. */
+ * from TMP and RECV into TMP therefore name in their other slice blocks that are as long as the
+ * message, as many of them, and do not touch these.
+ *
+ * A message is one piece of memory, so SEND, RECV and RECV_REDUCE may name several blocks only
+ * where those lie close together: cuts of a payload (TCI_LAYOUT_CUT), or slots of a plan that is
+ * `packed`.  COPY may name several anywhere, FOLD one. */
 struct tci_slice {
     uint8_t buf;
     uint32_t block;
+    uint32_t more; /* blocks beyond the first */
 };
 
 struct tci_step {
@@ -50,20 +55,25 @@ struct tci_step {
 struct tci_shape {
     uint32_t rank, size, root;
     uint32_t radix; /* trees: children a node; at least 2 */
-    bool in_place;  /* SRC and DST are the same memory */
+    bool in_place;  /* SRC and DST are the same memory; where only the root has both, at the root */
 };
 
 /* How a collective lays its blocks out: which plans it can use. */
 enum tci_layout {
-    TCI_LAYOUT_CUT,     /* SRC and DST hold the payload, cut in near-equal blocks: all-reduce,
-                         * broadcast (SRC is DST there, always in place), send and receive */
-    TCI_LAYOUT_GATHER,  /* DST holds a payload a rank, block b of rank b; SRC holds one, block 0;
-                         * in place SRC block 0 is DST block `rank` */
-    TCI_LAYOUT_SCATTER, /* SRC holds a payload a rank, block b for rank b; DST holds one, block 0;
-                         * in place DST block 0 is SRC block 0 */
-    TCI_LAYOUT_NONE     /* no payload: barrier; every message is empty */
+    TCI_LAYOUT_CUT,      /* SRC and DST hold the payload, cut in near-equal blocks: all-reduce,
+                          * reduce (DST at the root alone), broadcast (SRC is DST there, always in
+                          * place), send and receive */
+    TCI_LAYOUT_GATHER,   /* DST holds a payload a rank, block b of rank b; SRC holds one, block 0;
+                          * in place SRC block 0 is DST block `rank`; gather: DST at the root only */
+    TCI_LAYOUT_SCATTER,  /* SRC holds a payload a rank, block b for rank b; DST holds one, block 0;
+                          * in place DST block 0 is SRC block 0; scatter: SRC at the root alone, in
+                          * place DST block 0 is SRC block `rank` */
+    TCI_LAYOUT_EXCHANGE, /* SRC holds a payload for each rank, DST one of each rank; in place they
+                          * are the same memory: all-to-all */
+    TCI_LAYOUT_NONE      /* no payload: barrier; every message is empty */
 };
 
+/* On the wire, in the call: never reused, only added to. */
 enum tci_coll {
     TCI_COLL_ALLREDUCE,
     TCI_COLL_BROADCAST,
@@ -71,8 +81,19 @@ enum tci_coll {
     TCI_COLL_REDUCE_SCATTER,
     TCI_COLL_BARRIER,
     TCI_COLL_P2P, /* send and receive: same code on the wire at both ends */
+    TCI_COLL_REDUCE,
+    TCI_COLL_GATHER,
+    TCI_COLL_SCATTER,
+    TCI_COLL_ALLTOALL,
+    /* With a count of its own for each block.  They use the plans of those without. */
+    TCI_COLL_ALLGATHERV,
+    TCI_COLL_REDUCE_SCATTERV,
+    TCI_COLL_ALLTOALLV,
     TCI_COLL_COUNT
 };
+
+/* The collective whose plans this one uses: of ALLGATHERV that is ALLGATHER. */
+enum tci_coll tci_coll_base(enum tci_coll coll);
 
 /* "allreduce", …; P2P is "send" to the caller or "recv", see op.c. */
 const char *tci_coll_name(enum tci_coll coll);
@@ -84,6 +105,8 @@ struct tci_plan {
     uint8_t id;     /* on the wire; unique within coll, stable */
     bool canonical; /* folds in rank order, rounds once; also true where nothing folds */
     bool is_used;   /* offered to users; false: only by name */
+    bool equal;     /* only for blocks of one length, in one piece: not for the v-forms */
+    bool packed;    /* the slots of TMP lie close together */
     uint32_t (*steps)(const struct tci_shape *shape);
     uint32_t (*blocks)(const struct tci_shape *shape); /* cuts of the payload; CUT only, else 1 */
     uint32_t (*slots)(const struct tci_shape *shape);  /* of TMP */
