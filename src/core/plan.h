@@ -64,7 +64,7 @@ enum tci_layout {
                           * reduce (DST at the root alone), broadcast (SRC is DST there, always in
                           * place), send and receive */
     TCI_LAYOUT_GATHER,   /* DST holds a payload a rank, block b of rank b; SRC holds one, block 0;
-                          * in place SRC block 0 is DST block `rank`; gather: DST at the root only */
+                          * in place SRC block 0 is DST block `rank`; gather: DST at the root */
     TCI_LAYOUT_SCATTER,  /* SRC holds a payload a rank, block b for rank b; DST holds one, block 0;
                           * in place DST block 0 is SRC block 0; scatter: SRC at the root alone, in
                           * place DST block 0 is SRC block `rank` */
