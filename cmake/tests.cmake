@@ -99,6 +99,24 @@ foreach(source IN LISTS test_sources)
     tcdist_add_test(${source})
 endforeach()
 
+# ---- Programs in the manner of tensorcore -----------------------------------------------------
+#
+# Every tests/compat/*.c is a program of its own.  It sees the public headers alone, through the
+# include path that a program written for tensorcore is given, and the shared library.
+
+file(GLOB compat_sources CONFIGURE_DEPENDS tests/compat/*.c)
+foreach(source IN LISTS compat_sources)
+    cmake_path(GET source STEM stem)
+    set(name compat_${stem})
+    add_executable(${name} ${source})
+    target_include_directories(${name} PRIVATE include/tcdist/compat)
+    target_link_libraries(${name} PRIVATE tcdist ${CMAKE_THREAD_LIBS_INIT} m)
+    set_target_properties(${name} PROPERTIES
+        OUTPUT_NAME ${stem} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/compat)
+    add_test(NAME ${name} COMMAND ${run_test} $<TARGET_FILE:${name}>)
+    set_tests_properties(${name} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
+endforeach()
+
 # ---- The house: the tree, the headers, the symbols, the installation ---------------------------
 
 function(tcdist_add_house_test name)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "auth.h"
 #include "core/base.h"
 #include "group.h"
 #include "net/addr.h"
@@ -47,19 +48,51 @@ static bool is_outside(tc_context *context, const char *name)
     return false;
 }
 
+static void fill(tc_dist_options *options, tc_dist_backend_t backend, int world_size, int rank,
+                 const char *rendezvous_url)
+{
+    tc_dist_options_default(options);
+    options->backend = (int)backend;
+    options->world_size = world_size;
+    options->rank = rank;
+    options->rendezvous_url = rendezvous_url;
+}
+
 tc_status_t tc_dist_init(tc_context *context, tc_dist_backend_t backend, int world_size, int rank,
                          const char *rendezvous_url, tc_dist_ctx **out)
 {
     tc_dist_options options;
 
-    tc_dist_options_default(&options);
-    options.backend = (int)backend;
-    options.world_size = world_size;
-    options.rank = rank;
-    options.rendezvous_url = rendezvous_url;
+    fill(&options, backend, world_size, rank, rendezvous_url);
     if (context != NULL && !is_outside(context, "dist_init"))
         return TC_ERR_INVALID_ARG;
     return wait_and_release(tci_join(context, &options, false, out));
+}
+
+tc_status_t tc_dist_init_authenticated(tc_context *context, tc_dist_backend_t backend,
+                                       int world_size, int rank, const char *rendezvous_url,
+                                       const char *const *rank_identities,
+                                       size_t rank_identity_count,
+                                       const tc_transport_auth_config *auth, tc_dist_ctx **out)
+{
+    static const char name[] = "dist_init_authenticated";
+    const struct tci_auth_request request = {.name = name,
+                                             .identities = rank_identities,
+                                             .identity_count = rank_identity_count,
+                                             .size = world_size,
+                                             .rank = rank,
+                                             .config = auth};
+    struct tci_error error = {0};
+    tc_dist_options options;
+
+    fill(&options, backend, world_size, rank, rendezvous_url);
+    if (tci_join_check(context, &options, out, &error) != TC_OK ||
+        tci_auth_check(&request, &error) != TC_OK)
+        return tci_error_publish(&error);
+    return tci_fail(TC_ERR_UNSUPPORTED, name,
+                    "%s: authentication is not carried by this release: use dist_init on a network "
+                    "that you trust",
+                    name);
 }
 
 /* ---- the launcher's environment ----------------------------------------------------------- */

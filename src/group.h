@@ -41,6 +41,10 @@ tc_dist_ctx *tci_group_new(tc_context *context, struct tci_transport *transport,
 void tci_group_finish(tc_dist_ctx *group, tc_future *left);
 void tci_group_close(tc_dist_ctx *group, tc_future *left);
 
+/* Whether options are fit to form a group: TC_OK, or the cause in error.  Any thread. */
+tc_status_t tci_join_check(tc_context *context, const tc_dist_options *options, tc_dist_ctx **out,
+                           struct tci_error *error);
+
 /* Form a group as options say; the future of tc_dist_init_async.  Any thread. */
 tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is_from_env,
                     tc_dist_ctx **out);

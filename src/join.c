@@ -19,20 +19,29 @@ struct join {
     struct tci_list link; /* in context->joins */
     tc_context *context;
     tc_dist_options options;
-    char *url; /* owned */
+    char *url;        /* owned */
+    char *listen_url; /* owned, or NULL */
     bool is_from_env;
     tc_dist_ctx **out; /* borrowed until the future has settled */
     tc_future *future;
     struct tci_boot *boot; /* while it runs */
 };
 
+static void free_join(struct join *join)
+{
+    if (join == NULL)
+        return;
+    tci_free(join->url);
+    tci_free(join->listen_url);
+    tci_free(join);
+}
+
 static void end_join(struct join *join, tc_status_t status, const struct tci_error *error)
 {
     tc_future *future = join->future;
 
     tci_list_del(&join->link);
-    tci_free(join->url);
-    tci_free(join);
+    free_join(join);
     tci_future_settle(future, status, error);
 }
 
@@ -128,6 +137,7 @@ static void begin(struct tci_task *task)
                                    .size = join->options.world_size,
                                    .url = join->url,
                                    .listen_fd = join->options.listen_fd,
+                                   .listen_url = join->listen_url,
                                    .deadline_ns = TCI_NEVER};
 
     boot.mine = (struct tci_agreed){.segment_bytes = config->segment_bytes,
@@ -203,14 +213,47 @@ static tc_status_t check_url(const tc_dist_options *options, struct tci_error *e
 {
     struct tci_url url;
 
-    if (options->rendezvous_url == NULL)
-        return TC_OK;
-    if (tci_url_parse(options->rendezvous_url, &url, error) != TC_OK)
-        return error->pub.status;
-    if (url.scheme == TCI_SCHEME_SINGLE && options->world_size != 1)
+    if (options->rendezvous_url != NULL) {
+        if (tci_url_parse(options->rendezvous_url, &url, error) != TC_OK)
+            return error->pub.status;
+        if (url.scheme == TCI_SCHEME_SINGLE && options->world_size != 1)
+            tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
+                          "dist_init: single:// is one process, not %d", options->world_size);
+    }
+    if (options->listen_url != NULL && tci_url_parse(options->listen_url, &url, error) == TC_OK &&
+        url.scheme != TCI_SCHEME_TCP)
         tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
-                      "dist_init: single:// is one process, not %d", options->world_size);
+                      "dist_init: listen_url is \"%.80s\": a rank listens at tcp://host:port",
+                      options->listen_url);
     return error->pub.status;
+}
+
+tc_status_t tci_join_check(tc_context *context, const tc_dist_options *options, tc_dist_ctx **out,
+                           struct tci_error *error)
+{
+    tc_status_t status = check(context, options, out, error);
+
+    return status == TC_OK ? check_url(options, error) : status;
+}
+
+/* A copy of what the caller gave; NULL without memory. */
+static struct join *join_new(tc_context *context, const tc_dist_options *options)
+{
+    struct join *join = tci_alloc(sizeof(*join));
+
+    if (join == NULL)
+        return NULL;
+    tci_list_init(&join->link);
+    join->task.fn = begin;
+    join->context = context;
+    join->options = *options;
+    join->url = tci_strdup(options->rendezvous_url != NULL ? options->rendezvous_url : "");
+    if (options->listen_url != NULL)
+        join->listen_url = tci_strdup(options->listen_url);
+    if (join->url != NULL && (join->listen_url != NULL) == (options->listen_url != NULL))
+        return join;
+    free_join(join);
+    return NULL;
 }
 
 tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is_from_env,
@@ -218,31 +261,21 @@ tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is
 {
     struct tci_error error = {0};
     struct join *join;
-    tc_future *future = NULL;
+    tc_future *future;
 
-    if (check(context, options, out, &error) != TC_OK || check_url(options, &error) != TC_OK)
+    if (tci_join_check(context, options, out, &error) != TC_OK)
         return tci_future_failed(context, &error);
-    join = tci_alloc(sizeof(*join));
-    if (join != NULL) {
-        join->future = future = tci_future_new(context, cancel, join);
-        join->url = tci_strdup(options->rendezvous_url != NULL ? options->rendezvous_url : "");
-    }
-    if (future == NULL || join->url == NULL) {
+    join = join_new(context, options);
+    if (join != NULL)
+        join->future = tci_future_new(context, cancel, join);
+    if (join == NULL || join->future == NULL) {
         tci_error_set(&error, TC_ERR_ALLOC, -1, 0, "dist_init", "dist_init: no memory left");
-        if (join != NULL)
-            tci_free(join->url);
-        tci_free(join);
-        if (future == NULL)
-            return tci_future_failed(context, &error);
-        tci_future_settle(future, TC_ERR_ALLOC, &error);
-        return future;
+        free_join(join);
+        return tci_future_failed(context, &error);
     }
-    tci_list_init(&join->link);
-    join->task.fn = begin;
-    join->context = context;
-    join->options = *options;
     join->is_from_env = is_from_env;
     join->out = out;
+    future = join->future; /* once posted, the join may be over */
     context->exec->ops->post_remote(context->exec, &join->task);
     return future;
 }

@@ -64,7 +64,7 @@ check() {
 
 echo '[==========] Running the headers.'
 cd "$include_dir" || exit 1
-for header in tcdist/*.h tcdist/adapters/*.h; do
+for header in tcdist/*.h tcdist/adapters/*.h tcdist/compat/*/*.h; do
     [ -e "$header" ] || continue
     host=$(missing_host "$header")
     if [ -n "$host" ]; then

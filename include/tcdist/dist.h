@@ -3,6 +3,7 @@
 #ifndef TCDIST_DIST_H
 #define TCDIST_DIST_H
 
+#include "tcdist/auth.h"
 #include "tcdist/context.h"
 
 TC_BEGIN_DECLS
@@ -28,7 +29,10 @@ typedef struct tc_dist_options {
     int rank;                   /* [0] */
     const char *rendezvous_url; /* "tcp://host:port": rank 0 listens there, the others come */
     int timeout_ms;             /* to form the group; 0: of the context; -1: none */
-    int listen_fd; /* rank 0: a listening socket for the URL, taken over; -1: make one */
+    int listen_fd;          /* rank 0: a listening socket for the URL, taken over; -1: make one */
+    const char *listen_url; /* other ranks: "tcp://host:port" to listen at, exactly; rank 0 listens
+                             * at the rendezvous.  NULL: a free port of the address by which this
+                             * rank reached rank 0 */
 } tc_dist_options;
 
 /* options = the defaults in brackets above; NULL is fine.  Any thread. */
@@ -45,7 +49,19 @@ TC_API void tc_dist_options_default(tc_dist_options *options);
 TC_API tc_status_t tc_dist_init(tc_context *context, tc_dist_backend_t backend, int world_size,
                                 int rank, const char *rendezvous_url, tc_dist_ctx **out);
 
-/* The same without waiting: *out is set when the future has settled TC_OK, and must stay
+/* The same among ranks that prove who they are.  Authentication is for a later release: every
+ * argument is checked as it will be, then the call gives TC_ERR_UNSUPPORTED.
+ *
+ * rank_identities has rank_identity_count entries, one a rank; that of `rank` is
+ * auth->local_identity.  Nothing is kept.  Any thread. */
+TC_API tc_status_t tc_dist_init_authenticated(tc_context *context, tc_dist_backend_t backend,
+                                              int world_size, int rank, const char *rendezvous_url,
+                                              const char *const *rank_identities,
+                                              size_t rank_identity_count,
+                                              const tc_transport_auth_config *auth,
+                                              tc_dist_ctx **out);
+
+/* As tc_dist_init() without waiting: *out is set when the future has settled TC_OK, and must stay
  * writable until then.  options are copied.  Any thread. */
 TC_API tc_future *tc_dist_init_async(tc_context *context, const tc_dist_options *options,
                                      tc_dist_ctx **out);

@@ -3,6 +3,7 @@
 #ifndef TCDIST_TCDIST_H
 #define TCDIST_TCDIST_H
 
+#include "tcdist/auth.h"
 #include "tcdist/buffer.h"
 #include "tcdist/collective.h"
 #include "tcdist/context.h"
@@ -11,6 +12,7 @@
 #include "tcdist/export.h"
 #include "tcdist/future.h"
 #include "tcdist/log.h"
+#include "tcdist/mesh.h"
 #include "tcdist/reactor.h"
 #include "tcdist/status.h"
 #include "tcdist/trace.h"

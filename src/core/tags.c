@@ -145,6 +145,20 @@ tc_status_t tci_tags_release(struct tci_tags *tags, const struct tci_tag_name *n
     return status;
 }
 
+size_t tci_tags_reserved(struct tci_tags *tags)
+{
+    struct tci_tag *tag, *next;
+    size_t count = 0;
+
+    pthread_mutex_lock(&tags->lock);
+    HASH_ITER(hh, tags->table, tag, next)
+    {
+        count += tag->is_reserved;
+    }
+    pthread_mutex_unlock(&tags->lock);
+    return count;
+}
+
 uint32_t tci_tags_enter(struct tci_tag *tag, struct tci_op *op)
 {
     TC_ASSERT(tag->op == NULL);

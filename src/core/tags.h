@@ -73,6 +73,8 @@ tc_status_t tci_tags_reserve(struct tci_tags *tags, const struct tci_tag_name *n
 /* The caller's release: TC_OK, TC_ERR_BUSY while the operation runs, TC_ERR_INVALID_ARG.  Any
  * thread. */
 tc_status_t tci_tags_release(struct tci_tags *tags, const struct tci_tag_name *name);
+/* How many are reserved: their operation runs, or has ended and was not released.  Any thread. */
+size_t tci_tags_reserved(struct tci_tags *tags);
 /* The operation is entered: gives the number of this use, 0 when it is not counted.  Loop. */
 uint32_t tci_tags_enter(struct tci_tag *tag, struct tci_op *op);
 /* The operation has ended; releases too, if told.  Loop. */

@@ -277,6 +277,18 @@ bool tci_addr_is_same_host(const struct tci_addr *a, const struct tci_addr *b)
     return has_same_host(a, b) || (tci_addr_is_loopback(a) && tci_addr_is_loopback(b));
 }
 
+bool tci_addr_is_any(const struct tci_addr *addr)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&addr->sa;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&addr->sa;
+
+    if (addr->len == 0)
+        return false;
+    if (addr->sa.ss_family == AF_INET)
+        return v4->sin_addr.s_addr == htonl(INADDR_ANY);
+    return IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr);
+}
+
 bool tci_addr_is_loopback(const struct tci_addr *addr)
 {
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)&addr->sa;

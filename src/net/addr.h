@@ -34,6 +34,8 @@ enum { TCI_ADDR_TEXT = 96, TCI_ADDR_WIRE = 32 };
 /* "10.0.0.7:4100" or "[fe80::1%eth0]:4100" into text (TCI_ADDR_TEXT bytes); gives text. */
 const char *tci_addr_print(const struct tci_addr *addr, char *text);
 bool tci_addr_is_equal(const struct tci_addr *a, const struct tci_addr *b);
+/* Whether it stands for every address of a host: 0.0.0.0 or ::. */
+bool tci_addr_is_any(const struct tci_addr *addr);
 /* Whether a connection to it cannot leave this host (loopback). */
 bool tci_addr_is_loopback(const struct tci_addr *addr);
 /* Whether two ends of a connection are certainly on one host: the same address, or loopback. */

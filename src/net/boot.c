@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/boot.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "core/base.h"
 #include "net/boot_role.h"
 #include "net/host.h"
+#include "net/sock.h"
 
 /*   member k                        rank 0
  *      | ------- connect ------------> |    again and again: rank 0 may start later
@@ -103,7 +105,35 @@ static bool init_result(struct tci_boot_result *result, const struct tci_boot_co
     return result->fds != NULL && result->addrs != NULL && result->hosts != NULL;
 }
 
+/* Rank 0 listens at the rendezvous. */
+static bool init_place(struct tci_place *place, const struct tci_boot_config *config)
+{
+    const char *text = config->listen_url != NULL ? config->listen_url : config->advertise;
+
+    if (text == NULL || config->rank == 0)
+        return true;
+    place->kind = config->listen_url != NULL ? TCI_PLACE_AT : TCI_PLACE_ADVERTISED;
+    place->text = tci_strdup(text);
+    return place->text != NULL;
+}
+
 /* ---- Start to finish ------------------------------------------------------------------------- */
+
+tc_status_t tci_boot_listen(struct tci_boot *boot, const struct tci_addr *addrs, size_t count,
+                            struct tci_addr *bound_out, struct tci_error *why)
+{
+    for (size_t k = 0; k < count; k++) {
+        struct tci_error error = {.pub = {.status = TC_OK}};
+
+        if (tci_sock_listen(&addrs[k], &boot->result.listener, bound_out, &error) == TC_OK)
+            return TC_OK;
+        if (k + 1 == count || (errno != EADDRNOTAVAIL && errno != EAFNOSUPPORT)) {
+            tci_error_copy(why, &error);
+            return error.pub.status;
+        }
+    }
+    TC_UNREACHABLE();
+}
 
 static void end_role(struct tci_boot *boot)
 {
@@ -118,6 +148,7 @@ static void free_boot(struct tci_boot *boot)
     boot->exec->ops->timer_clear(boot->exec, &boot->timer);
     tci_boot_result_fini(&boot->result);
     tci_free(boot->text);
+    tci_free(boot->place.text);
     tci_free(boot);
 }
 
@@ -140,11 +171,41 @@ static void finish(struct tci_boot *boot)
     done(arg, status, &error, status == TC_OK ? &result : NULL);
 }
 
+/* "fd00::1" is put into brackets; what is no host is refused as in an URL. */
+static tc_status_t parse_advertised(struct tci_place *place, struct tci_error *error)
+{
+    bool is_bare = strchr(place->text, ':') != NULL && place->text[0] != '[';
+    struct tci_error why = {.pub = {.status = TC_OK}};
+    char url[300];
+
+    (void)snprintf(url, sizeof url, is_bare ? "tcp://[%.256s]:1" : "tcp://%.256s:1", place->text);
+    if (tci_url_parse(url, &place->url, &why) == TC_OK)
+        return TC_OK;
+    tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
+                  "the advertised host \"%.80s\" is none (%.150s): give an address or a name",
+                  place->text, why.text);
+    return TC_ERR_INVALID_ARG;
+}
+
+static tc_status_t parse_place(struct tci_place *place, struct tci_error *error)
+{
+    if (place->kind == TCI_PLACE_ADVERTISED)
+        return parse_advertised(place, error);
+    if (place->kind == TCI_PLACE_BESIDE || tci_url_parse(place->text, &place->url, error) != TC_OK)
+        return error->pub.status;
+    if (place->url.scheme != TCI_SCHEME_TCP)
+        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
+                      "listen URL \"%.80s\": a rank listens at tcp://host:port", place->text);
+    return error->pub.status;
+}
+
 static tc_status_t check(struct tci_boot *boot)
 {
     const struct tci_boot_result *result = &boot->result;
     tc_status_t status = tci_url_parse(boot->text, &boot->url, &boot->error);
 
+    if (status == TC_OK)
+        status = parse_place(&boot->place, &boot->error);
     if (status != TC_OK)
         return status;
     if (boot->url.scheme == TCI_SCHEME_SINGLE)
@@ -213,6 +274,7 @@ struct tci_boot *tci_boot_start(struct tci_loop *loop, const struct tci_boot_con
     boot->timer.fn = on_timer;
     boot->text = tci_strdup(config->url);
     if (!init_result(&boot->result, config) || boot->text == NULL ||
+        !init_place(&boot->place, config) ||
         boot->exec->ops->timer_set(boot->exec, &boot->timer, 0) != 0) {
         free_boot(boot);
         return NULL;

@@ -19,10 +19,14 @@ struct tci_agreed {
 };
 
 struct tci_boot_config {
-    int rank, size;       /* size >= 2 */
-    const char *url;      /* copied */
-    int listen_fd;        /* rank 0: taken over, closed if all fails; -1: make one */
-    uint64_t deadline_ns; /* TCI_NEVER: none */
+    int rank, size;  /* size >= 2 */
+    const char *url; /* copied */
+    int listen_fd;   /* rank 0: taken over, closed if all fails; -1: make one */
+    /* Where another rank listens; copied.  Both NULL: beside, at the address by which it reached
+     * rank 0. */
+    const char *listen_url; /* exactly here */
+    const char *advertise;  /* host where the others reach it, of this host or in front of it */
+    uint64_t deadline_ns;   /* TCI_NEVER: none */
     struct tci_agreed mine;
 };
 

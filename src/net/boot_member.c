@@ -11,6 +11,7 @@
 #include "net/boot_conn.h"
 #include "net/boot_role.h"
 #include "net/dial.h"
+#include "net/resolve.h"
 #include "net/sock.h"
 #include "tcdist/reactor.h"
 
@@ -18,13 +19,14 @@
  * word a moment longer, rather than know less. */
 #define GRACE_NS (500 * TCI_NS_PER_MS)
 
-/*   DIALING --stands--> JOINING --WELCOME--> WAITING --TABLE--> HOLDING --GO--> ENDED
- *      ^                   |                    |                  |
- *      +--- no rank 0 -----+                    +---- REFUSE, loss, deadline --> ENDED
+/*   NAMING --> DIALING --stands--> JOINING --WELCOME--> WAITING --TABLE--> HOLDING --GO--> ENDED
+ *                 ^                   |                    |                  |
+ *                 +--- no rank 0 -----+                    +---- REFUSE, loss, deadline --> ENDED
  *
  * (REFUSE and the deadline end every state.)
  */
 enum member_state {
+    MEMBER_NAMING,  /* until the name of the place to listen at is known */
     MEMBER_DIALING, /* until a connection stands */
     MEMBER_JOINING, /* JOIN is sent; whoever is there may be a stranger */
     MEMBER_WAITING, /* rank 0 knows us */
@@ -36,6 +38,8 @@ struct member {
     struct tci_boot boot;
     enum member_state state;
     bool is_in_grace;
+    struct tci_resolve *resolve; /* owned */
+    struct tci_addr place; /* with AT: where we listen; with ADVERTISED: where we are reached */
     struct tci_dial *dial; /* owned */
     struct tci_boot_conn conn;
     uint8_t *table; /* owned */
@@ -47,6 +51,7 @@ struct member {
 static void set_state(struct member *member, enum member_state state)
 {
     static const unsigned legal[] = {
+        [MEMBER_NAMING] = 1u << MEMBER_DIALING | 1u << MEMBER_ENDED,
         [MEMBER_DIALING] = 1u << MEMBER_JOINING | 1u << MEMBER_ENDED,
         [MEMBER_JOINING] = 1u << MEMBER_DIALING | 1u << MEMBER_WAITING | 1u << MEMBER_ENDED,
         [MEMBER_WAITING] = 1u << MEMBER_HOLDING | 1u << MEMBER_ENDED,
@@ -62,6 +67,8 @@ static void set_state(struct member *member, enum member_state state)
 static void fail(struct member *member)
 {
     set_state(member, MEMBER_ENDED);
+    tci_resolve_cancel(member->resolve);
+    member->resolve = NULL;
     tci_boot_conn_close(&member->conn);
     tci_dial_free(member->dial);
     member->dial = NULL;
@@ -94,8 +101,10 @@ static void leave_stranger(struct member *member, const char *how)
     (void)snprintf(member->stranger, sizeof member->stranger, "%s: %s",
                    tci_addr_print(&member->conn.peer, where), how);
     tci_boot_conn_close(&member->conn);
-    close(member->boot.result.listener);
-    member->boot.result.listener = -1;
+    if (member->boot.place.kind != TCI_PLACE_AT) {
+        close(member->boot.result.listener);
+        member->boot.result.listener = -1;
+    }
     set_state(member, MEMBER_DIALING);
     tci_dial_again(member->dial);
 }
@@ -200,7 +209,39 @@ static void on_conn(struct tci_watch *watch, uint32_t ready)
 /* ---- The way there --------------------------------------------------------------------------- */
 
 /* Listen where we are reached by those who reach rank 0, and nowhere else. */
-static tc_status_t listen_beside(struct member *member, struct tci_addr *bound_out)
+static tc_status_t listen_beside(struct member *member, const struct tci_addr *local,
+                                 struct tci_addr *bound_out)
+{
+    struct tci_addr at = *local;
+
+    tci_addr_set_port(&at, 0);
+    return tci_sock_listen(&at, &member->boot.result.listener, bound_out, &member->boot.error);
+}
+
+/* The others come to the advertised address.  Where that is not of this host, something in front
+ * of it (a translating router, an overlay) has to bring them to the same port here. */
+static tc_status_t listen_advertised(struct member *member, const struct tci_addr *local,
+                                     struct tci_addr *reached_out)
+{
+    struct tci_addr at = member->place, bound;
+    struct tci_error why = {.pub = {.status = TC_OK}};
+    tc_status_t status;
+
+    tci_addr_set_port(&at, 0);
+    status = tci_sock_listen(&at, &member->boot.result.listener, &bound, &why);
+    if (status != TC_OK && errno == EADDRNOTAVAIL)
+        status = listen_beside(member, local, &bound);
+    else if (status != TC_OK)
+        tci_error_copy(&member->boot.error, &why);
+    if (status != TC_OK)
+        return status;
+    *reached_out = member->place;
+    tci_addr_set_port(reached_out, tci_addr_port(&bound));
+    return TC_OK;
+}
+
+/* Listen, unless we do, and say where we are reached. */
+static tc_status_t take_place(struct member *member, struct tci_addr *reached_out)
 {
     struct tci_addr local;
 
@@ -210,8 +251,20 @@ static tc_status_t listen_beside(struct member *member, struct tci_addr *bound_o
         return tci_error_system(&member->boot.error, TC_ERR_TRANSPORT,
                                 "ask for the own address of a connection");
     }
-    tci_addr_set_port(&local, 0);
-    return tci_sock_listen(&local, &member->boot.result.listener, bound_out, &member->boot.error);
+    switch (member->boot.place.kind) {
+    case TCI_PLACE_BESIDE:
+        return listen_beside(member, &local, reached_out);
+    case TCI_PLACE_ADVERTISED:
+        return listen_advertised(member, &local, reached_out);
+    case TCI_PLACE_AT:
+        break;
+    }
+    *reached_out = member->place;
+    if (tci_addr_is_any(&member->place)) {
+        *reached_out = local;
+        tci_addr_set_port(reached_out, tci_addr_port(&member->place));
+    }
+    return TC_OK;
 }
 
 static void on_dialed(void *arg, int fd, const struct tci_addr *peer, int cause)
@@ -232,7 +285,7 @@ static void on_dialed(void *arg, int fd, const struct tci_addr *peer, int cause)
         fail_without(member, errno, "watch the connection to rank 0");
         return;
     }
-    if (listen_beside(member, &join.addr) != TC_OK) {
+    if (take_place(member, &join.addr) != TC_OK) {
         fail(member);
         return;
     }
@@ -243,27 +296,74 @@ static void on_dialed(void *arg, int fd, const struct tci_addr *peer, int cause)
         leave_stranger(member, strerror(errno));
 }
 
+static void start_dialing(struct member *member)
+{
+    struct tci_boot *boot = &member->boot;
+
+    set_state(member, MEMBER_DIALING);
+    member->dial = tci_dial_start(boot->loop, boot->url.host, boot->url.port, on_dialed, member);
+    if (member->dial == NULL)
+        fail_without(member, ENOMEM, "join a group");
+}
+
+/* A place of one's own is taken before anybody is told of it. */
+static void on_place(void *arg, const struct tci_addr *addrs, size_t count, const char *why)
+{
+    struct member *member = arg;
+    struct tci_boot *boot = &member->boot;
+    struct tci_error error = {.pub = {.status = TC_OK}};
+
+    member->resolve = NULL;
+    if (count == 0)
+        tci_error_set(&boot->error, TC_ERR_RENDEZVOUS, boot->result.rank, 0, "dist_init",
+                      "rank %d has no address for %.80s: %.100s", boot->result.rank,
+                      boot->place.text, why);
+    else if (boot->place.kind == TCI_PLACE_ADVERTISED)
+        member->place = addrs[0];
+    else if (tci_boot_listen(boot, addrs, count, &member->place, &error) != TC_OK)
+        tci_error_set(&boot->error, TC_ERR_RENDEZVOUS, boot->result.rank, 0, "dist_init",
+                      "rank %d cannot listen at %.80s: %.200s", boot->result.rank, boot->place.text,
+                      error.text);
+    if (boot->error.pub.status == TC_OK)
+        start_dialing(member);
+    else
+        fail(member);
+}
+
+static void ask(struct member *member)
+{
+    const struct tci_url *url = &member->boot.place.url;
+
+    member->resolve = tci_resolve_start(member->boot.loop, url->host, url->port, on_place, member);
+    if (member->resolve == NULL)
+        fail_without(member, errno, "look up the name to listen at");
+}
+
 static void begin(struct tci_boot *boot)
 {
     struct member *member = tci_container_of(boot, struct member, boot);
+    struct tci_addr literal;
 
     member->conn.fd = -1;
     member->conn.watch.fn = on_conn;
     member->conn.large_len = (uint32_t)tci_boot_table_len(boot->result.size);
     member->table = tci_alloc(member->conn.large_len);
     member->conn.large = member->table;
-    if (member->table != NULL)
-        member->dial =
-            tci_dial_start(boot->loop, boot->url.host, boot->url.port, on_dialed, member);
-    if (member->dial == NULL)
+    if (member->table == NULL)
         fail_without(member, ENOMEM, "join a group");
+    else if (boot->place.kind == TCI_PLACE_BESIDE)
+        start_dialing(member);
+    else if (tci_addr_from_text(boot->place.url.host, boot->place.url.port, &literal))
+        on_place(member, &literal, 1, NULL);
+    else
+        ask(member);
 }
 
 static void on_deadline(struct tci_boot *boot)
 {
     struct member *member = tci_container_of(boot, struct member, boot);
     char where[TCI_ADDR_TEXT], time[32];
-    const char *last = tci_dial_last(member->dial);
+    const char *last = member->dial != NULL ? tci_dial_last(member->dial) : "";
 
     (void)tci_boot_time(boot, time);
     (void)tci_addr_print(&member->conn.peer, where);
@@ -274,6 +374,11 @@ static void on_deadline(struct tci_boot *boot)
         return;
     }
     switch (member->state) {
+    case MEMBER_NAMING:
+        tci_error_set(&boot->error, TC_ERR_TIMEOUT, boot->result.rank, 0, "dist_init",
+                      "rank %d has found no address for %.80s within %s: the name server is silent",
+                      boot->result.rank, boot->place.text, time);
+        break;
     case MEMBER_DIALING:
         tci_error_set(&boot->error, TC_ERR_TIMEOUT, 0, 0, "dist_init",
                       "rank %d has not reached rank 0 at %.80s within %s (last: %s): start rank 0, "
@@ -306,6 +411,7 @@ static void fini(struct tci_boot *boot)
 {
     struct member *member = tci_container_of(boot, struct member, boot);
 
+    tci_resolve_cancel(member->resolve);
     tci_boot_conn_close(&member->conn);
     tci_dial_free(member->dial);
     tci_free(member->table);

@@ -16,6 +16,14 @@ struct tci_boot_role {
 
 extern const struct tci_boot_role tci_boot_root, tci_boot_member;
 
+/* Where a member listens. */
+enum tci_place_kind { TCI_PLACE_BESIDE, TCI_PLACE_AT, TCI_PLACE_ADVERTISED };
+struct tci_place {
+    enum tci_place_kind kind;
+    char *text; /* owned; NULL with BESIDE */
+    struct tci_url url;
+};
+
 struct tci_boot {
     const struct tci_boot_role *role;
     struct tci_loop *loop;
@@ -25,6 +33,7 @@ struct tci_boot {
 
     char *text; /* owned: the URL as it was given */
     struct tci_url url;
+    struct tci_place place;
     uint64_t start_ns, deadline_ns;
     struct tci_timer timer; /* armed from start to finish, so that to move it takes no memory */
     bool has_begun, is_ended;
@@ -42,6 +51,11 @@ void tci_boot_wake(struct tci_boot *boot, uint64_t at_ns);
 void tci_boot_end(struct tci_boot *boot, tc_status_t status);
 /* "30 s", "1500 ms": from start to deadline. */
 const char *tci_boot_time(const struct tci_boot *boot, char text[32]);
+/* Listen at the first of these addresses that this host has.  One that is taken is an error, and no
+ * reason to take the next: the others would come to whoever has the first.  The listener goes into
+ * the result; on failure the cause is in why, and nothing in boot.error. */
+tc_status_t tci_boot_listen(struct tci_boot *boot, const struct tci_addr *addrs, size_t count,
+                            struct tci_addr *bound_out, struct tci_error *why);
 /* How many hosts[] are as that of `rank`. */
 unsigned tci_boot_count_local(const struct tci_boot_result *result);
 

@@ -57,25 +57,16 @@ static void collect(struct tci_root *root)
         tci_root_fail_without(root, errno, "watch the listening socket");
 }
 
-/* The first address of the name that this host has.  One that is taken is an error, and no reason
- * to take the next: the ranks would come to whoever has the first. */
 static void listen_on_first(struct tci_root *root, const struct tci_addr *addrs, size_t count)
 {
     struct tci_boot *boot = &root->boot;
-    tc_status_t status = TC_ERR_TRANSPORT;
+    struct tci_error why = {.pub = {.status = TC_OK}};
 
-    for (size_t k = 0; k < count && status != TC_OK; k++) {
-        struct tci_error error = {.pub = {.status = TC_OK}};
-
-        status = tci_sock_listen(&addrs[k], &boot->result.listener, &root->bound, &error);
-        if (status == TC_OK)
-            break;
-        if (k + 1 == count || (errno != EADDRNOTAVAIL && errno != EAFNOSUPPORT)) {
-            tci_error_set(&boot->error, TC_ERR_RENDEZVOUS, 0, 0, "dist_init",
-                          "rank 0 cannot meet the others at %.80s: %.200s", boot->text, error.text);
-            tci_root_fail(root);
-            return;
-        }
+    if (tci_boot_listen(boot, addrs, count, &root->bound, &why) != TC_OK) {
+        tci_error_set(&boot->error, TC_ERR_RENDEZVOUS, 0, 0, "dist_init",
+                      "rank 0 cannot meet the others at %.80s: %.200s", boot->text, why.text);
+        tci_root_fail(root);
+        return;
     }
     if (tci_addr_is_loopback(&root->bound) && strcmp(boot->url.host, "localhost") != 0 && count > 0)
         tci_log(TC_LOG_INFO, "rank 0: %s is loopback here: ranks of other hosts cannot come",

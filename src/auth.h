@@ -1,0 +1,22 @@
+/* auth.h - identities and keys that a caller hands over, checked. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_AUTH_H
+#define TCI_AUTH_H
+
+#include "core/error.h"
+#include "tcdist/auth.h"
+
+/* What an authenticated call is given: one identity a rank, and the keyring. */
+struct tci_auth_request {
+    const char *name; /* of the call, static */
+    const char *const *identities;
+    size_t identity_count;
+    int size, rank;
+    const tc_transport_auth_config *config;
+};
+
+/* TC_OK, TC_ERR_INVALID_ARG or TC_ERR_ABI_MISMATCH, with the cause in error, which never shows a
+ * secret.  Any thread. */
+tc_status_t tci_auth_check(const struct tci_auth_request *request, struct tci_error *error);
+
+#endif
