@@ -231,6 +231,8 @@ tc_status_t tc_dist_health(tc_dist_ctx *group, int *lost_rank)
         return tci_fail(TC_ERR_INVALID_ARG, "dist_health", "dist_health: the group is NULL");
     tci_comm_error(&group->comm, &error);
     if (error.pub.status == TC_OK)
+        tci_comm_late(&group->comm, &error);
+    if (error.pub.status == TC_OK)
         return TC_OK;
     if (lost_rank != NULL)
         *lost_rank = error.pub.rank;

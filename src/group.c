@@ -33,6 +33,8 @@ static void free_group(struct tci_task *task)
 
     group->comm.exec->ops->timer_clear(group->comm.exec, &group->goodbye);
     tci_error_copy(&reason, &group->reason);
+    if (reason.pub.status == TC_OK)
+        tci_comm_late(&group->comm, &reason);
     tci_list_del(&group->link);
     tci_log(TC_LOG_INFO, "rank %d of %d has left its group", group->comm.rank, group->comm.size);
     tci_comm_fini(&group->comm);
@@ -135,6 +137,7 @@ static void meet(tc_dist_ctx *group)
         .timeout_ms = comm->context->config.timeout_ms,
         .auto_release = true,
         .is_canonical = true,
+        .plan_name = tci_plan_name,
     };
 
     group->state = TCI_GROUP_MEETING;

@@ -228,8 +228,8 @@ static const struct call differing[][2] = {
      {1, 10, TC_DTYPE_F32, 0, 2, 0, NULL, "root 2"}},
     {{1, LARGE, TC_DTYPE_F32, 0, 1, 0, NULL, "root 1"},
      {1, LARGE, TC_DTYPE_F32, 0, 3, 0, NULL, "root 3"}},
-    {{0, 10, TC_DTYPE_F32, TC_REDUCE_SUM, 0, 0, "oneshot", "plan "},
-     {0, 10, TC_DTYPE_F32, TC_REDUCE_SUM, 0, 0, "direct", "plan "}},
+    {{0, 10, TC_DTYPE_F32, TC_REDUCE_SUM, 0, 0, "oneshot", "sum, oneshot)"},
+     {0, 10, TC_DTYPE_F32, TC_REDUCE_SUM, 0, 0, "direct", "sum, direct)"}},
     {{0, 10, TC_DTYPE_F32, TC_REDUCE_SUM, 0, TC_NUMERICS_FAST, NULL, ", fast)"},
      {0, 10, TC_DTYPE_F32, TC_REDUCE_SUM, 0, TC_NUMERICS_CANONICAL, NULL, "sum"}},
 };

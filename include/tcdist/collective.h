@@ -27,8 +27,12 @@ TC_BEGIN_DECLS
  * - Every operation ends within its timeout: done, or failed with TC_ERR_TIMEOUT,
  *   TC_ERR_PEER_LOST, TC_ERR_MISMATCH, TC_ERR_CANCELLED, TC_ERR_CLOSED or TC_ERR_ALLOC, and an
  *   error that names the rank at fault.
- * - Calls under one tag that differ fail with TC_ERR_MISMATCH, and the error shows both.  A rank
- *   that only sends may be done, with TC_OK, before it can hear of that; the log then shows both.
+ * - Calls under one tag that differ in the collective, type, operator, count, root, algorithm or
+ *   numerics fail with TC_ERR_MISMATCH on every rank that takes part; the error shows both calls,
+ *   and names the rank whose call is unlike that of the most.  One exception: a rank whose part is
+ *   to send (the root of a broadcast, a sender) has nothing to wait for when the message is small,
+ *   and may be done, with TC_OK, before it can hear of another call.  Then the log shows both,
+ *   tc_dist_health() gives TC_ERR_MISMATCH from then on, and so does tc_dist_finalize().
  * - TC_OK speaks for this rank: others may still be busy.  tc_dist_finalize() waits for all.
  * - Any thread. */
 

@@ -74,7 +74,8 @@ TC_API tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out);
 
 /* Leave a group in order: waits until every rank has come here and everything begun is done,
  * then frees the group.  After a failure it frees it at once and gives the group's first error.
- * NULL is fine.  Not from a continuation. */
+ * TC_ERR_MISMATCH: it has left in order, but see tc_dist_health().  NULL is fine.  Not from a
+ * continuation. */
 TC_API tc_status_t tc_dist_finalize(tc_dist_ctx *group);
 
 /* Leave a group at once: pending operations fail with TC_ERR_CLOSED here, and with
@@ -83,7 +84,8 @@ TC_API tc_status_t tc_dist_finalize(tc_dist_ctx *group);
 TC_API tc_status_t tc_dist_close(tc_dist_ctx *group);
 
 /* TC_OK, or the first error of the group; *lost_rank (may be NULL) is then the rank at fault,
- * else -1.  Talks to nobody.  Any thread. */
+ * else -1.  TC_ERR_MISMATCH: a call that ended here with TC_OK, since this rank only had to send,
+ * differed from another rank's; the group is as good as before.  Talks to nobody.  Any thread. */
 TC_API tc_status_t tc_dist_health(tc_dist_ctx *group, int *lost_rank);
 
 /* Number of ranks; 0 for NULL.  Any thread. */

@@ -49,3 +49,10 @@ const struct tci_plan *tci_plan_by_id(enum tci_coll coll, uint8_t id)
             return *plan;
     return NULL;
 }
+
+const char *tci_plan_name(enum tci_coll coll, uint8_t id)
+{
+    const struct tci_plan *plan = tci_plan_by_id(tci_coll_base(coll), id);
+
+    return plan != NULL ? plan->name : NULL;
+}

@@ -22,6 +22,8 @@ extern const struct tci_plan *const tci_plans[];
 /* The plan of that name or id for a collective, NULL where there is none.  Any thread. */
 const struct tci_plan *tci_plan_find(enum tci_coll coll, const char *name);
 const struct tci_plan *tci_plan_by_id(enum tci_coll coll, uint8_t id);
+/* Its name: "ring"; NULL where there is none of that id.  Any thread. */
+const char *tci_plan_name(enum tci_coll coll, uint8_t id);
 
 /* The rows, each in the file of its algorithm. */
 extern const struct tci_plan tci_oneshot_allreduce, tci_oneshot_broadcast;

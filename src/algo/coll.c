@@ -157,6 +157,7 @@ void tci_apply_options(const struct tci_comm *comm, const tc_options *options,
     args->after = options->after;
     args->n_after = options->n_after;
     args->auto_release = options->auto_release;
+    args->plan_name = tci_plan_name;
 }
 
 static void fill(const struct tci_comm *comm, const struct tci_request *request,

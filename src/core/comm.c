@@ -8,177 +8,31 @@
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
-#include "core/log.h"
+#include "core/mismatch.h"
 
 static struct tci_comm *comm_of(struct tci_transport_sink *sink)
 {
     return tci_container_of(sink, struct tci_comm, sink);
 }
 
-static bool is_p2p(uint32_t space)
-{
-    return space >= TCI_SPACE_P2P_UP;
-}
-
-static struct tci_tag *tag_of(struct tci_comm *comm, const struct tci_key *key, uint32_t peer)
-{
-    struct tci_tag_name name = {.tag = key->tag,
-                                .peer = is_p2p(key->space) ? (int32_t)peer : TCI_ALL_PEERS,
-                                .space = key->space};
-
-    return tci_tags_get(&comm->tags, &name);
-}
-
 /* ---- what the transport tells ------------------------------------------------------------- */
-
-/* A later turn fails an operation, since the transport may not be called from its own calls. */
-struct doom {
-    struct tci_task task;
-    struct tci_comm *comm;
-    struct tci_key key;
-    uint32_t peer;
-    struct tci_error error;
-    struct tci_call call; /* of is_late */
-    bool tell;
-    bool is_late; /* it has ended well here: only the others can still fail */
-};
-
-static void tell_late(const struct doom *doom)
-{
-    struct tci_notice notice = {.kind = TCI_NOTICE_END,
-                                .status = doom->error.pub.status,
-                                .culprit = doom->error.pub.rank,
-                                .key = doom->key,
-                                .call = doom->call};
-
-    snprintf(notice.text, sizeof(notice.text), "%.255s", doom->error.text);
-    tci_log(TC_LOG_ERROR, "%s", doom->error.text);
-    if (doom->comm->transport == NULL)
-        return;
-    if (is_p2p(doom->key.space))
-        doom->comm->transport->ops->notify(doom->comm->transport, doom->peer, &notice, true);
-    else
-        tci_comm_tell(doom->comm, &notice);
-}
-
-static void carry_out_doom(struct tci_task *task)
-{
-    struct doom *doom = tci_container_of(task, struct doom, task);
-    struct tci_tag *tag = tag_of(doom->comm, &doom->key, doom->peer);
-
-    if (doom->is_late)
-        tell_late(doom);
-    else if (tag != NULL && tag->op != NULL && tag->op->key.use <= doom->key.use)
-        tci_op_fail(tag->op, &doom->error, doom->tell);
-    struct tci_comm *comm = doom->comm;
-    tci_free(doom);
-    tci_comm_release(comm);
-}
-
-/* key.use: the latest use that is meant. */
-static struct doom *doom_new(struct tci_comm *comm, const struct tci_key *key, uint32_t peer,
-                             bool tell)
-{
-    struct doom *doom = tci_alloc(sizeof(*doom));
-
-    if (doom == NULL)
-        return NULL; /* the operation then ends at its deadline */
-    *doom = (struct doom){
-        .task = {.fn = carry_out_doom}, .comm = comm, .key = *key, .peer = peer, .tell = tell};
-    /* Counted as an operation, so that the group outlives it. */
-    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
-    comm->exec->ops->post(comm->exec, &doom->task);
-    return doom;
-}
-
-static void doom_mismatch(struct tci_comm *comm, struct tci_op *op, uint32_t peer,
-                          const struct tci_call *call)
-{
-    struct doom *doom = doom_new(comm, &op->key, peer, true);
-    char mine[160], theirs[160], tag[48];
-
-    if (doom == NULL)
-        return;
-    tci_error_set(&doom->error, TC_ERR_MISMATCH, (int)peer, op->args.tag, op->args.name,
-                  "%s, %s: rank %d calls %s, rank %u calls %s: make the calls agree", op->args.name,
-                  tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)), comm->rank,
-                  tci_call_print(&op->args.call, mine, sizeof(mine)), peer,
-                  tci_call_print(call, theirs, sizeof(theirs)));
-}
-
-/* A message of a use that has ended well here: nobody expects it, so the calls may have differed.
- * The future has told its TC_OK, but the others need not wait for their deadlines. */
-static void look_back(struct tci_comm *comm, struct tci_tag *tag, uint32_t peer,
-                      const struct tci_key *key, const struct tci_call *call)
-{
-    struct doom *doom;
-    char mine[160], theirs[160], text[48];
-    const char *name;
-
-    if (key->use != tag->done_use || tci_call_is_equal(call, &tag->done))
-        return;
-    tag->done_use = 0;
-    doom = doom_new(comm, key, peer, true);
-    if (doom == NULL)
-        return;
-    name = tci_coll_name(tag->done.coll);
-    doom->is_late = true;
-    doom->call = tag->done;
-    tci_error_set(&doom->error, TC_ERR_MISMATCH, (int)peer, key->tag, name,
-                  "%s, %s: rank %d calls %s and is done, rank %u calls %s: make the calls agree",
-                  name, tci_tag_print(key->space, key->tag, text, sizeof(text)), comm->rank,
-                  tci_call_print(&tag->done, mine, sizeof(mine)), peer,
-                  tci_call_print(call, theirs, sizeof(theirs)));
-}
-
-/* Whether a message belongs to an earlier use than the one that runs here, or comes next. */
-static bool is_past(const struct tci_tag *tag, const struct tci_key *key)
-{
-    if (!tag->is_counted || key->use == 0)
-        return false;
-    return tag->op != NULL ? key->use < tag->op->key.use : key->use <= tag->uses;
-}
-
-static void remember_call(struct tci_tag *tag, uint32_t peer, const struct tci_key *key,
-                          const struct tci_call *call)
-{
-    struct tci_foreign *slot = &tag->foreign[0];
-
-    if (slot->peer >= 0 && !tci_call_is_equal(&slot->call, call))
-        slot = &tag->foreign[1];
-    if (slot->peer >= 0)
-        return;
-    *slot = (struct tci_foreign){.call = *call, .use = key->use, .peer = (int32_t)peer};
-}
 
 static bool admit(struct tci_transport_sink *sink, uint32_t peer, const struct tci_key *key,
                   const struct tci_call *call)
 {
-    struct tci_comm *comm = comm_of(sink);
-    struct tci_tag *tag = tag_of(comm, key, peer);
-
-    if (tag == NULL || key->group != comm->group || tci_tag_is_dead(tag, key->use))
-        return false;
-    if (is_past(tag, key)) {
-        look_back(comm, tag, peer, key, call);
-        return false;
-    }
-    if (tag->op != NULL && tag->op->state == TCI_OP_RUNNING) {
-        if (tci_call_is_equal(call, &tag->op->args.call) || key->use > tag->op->key.use)
-            return true;
-        doom_mismatch(comm, tag->op, peer, call);
-        return false;
-    }
-    remember_call(tag, peer, key, call);
-    return true;
+    return tci_mismatch_admit(comm_of(sink), peer, key, call);
 }
 
 static void end_noticed(struct tci_comm *comm, uint32_t peer, const struct tci_notice *notice)
 {
-    struct tci_tag *tag = tag_of(comm, &notice->key, peer);
+    struct tci_tag_name name = tci_comm_tag_name(&notice->key, peer);
+    struct tci_tag *tag;
     uint32_t use = notice->key.use;
     struct tci_error error = {0};
 
+    if (tci_mismatch_end(comm, peer, notice))
+        return;
+    tag = tci_tags_get(&comm->tags, &name);
     if (tag == NULL || notice->key.group != comm->group || tci_tag_is_dead(tag, use))
         return;
     tci_error_set(&error, notice->status, notice->culprit, notice->key.tag, NULL, "%s",
@@ -192,7 +46,8 @@ static void end_noticed(struct tci_comm *comm, uint32_t peer, const struct tci_n
     tci_tag_kill(tag, use, &error);
     if (tag->op == NULL && use == tag->uses + 1)
         comm->transport->ops->abort(comm->transport, &notice->key,
-                                    is_p2p(notice->key.space) ? (int)peer : TCI_ALL_PEERS);
+                                    tci_space_is_p2p(notice->key.space) ? (int)peer
+                                                                        : TCI_ALL_PEERS);
 }
 
 /* Notices are handled in a turn of their own, for the same reason as a doom. */
@@ -203,9 +58,9 @@ struct news {
     struct tci_notice notice;
 };
 
-static void relay(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
+void tci_comm_relay(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
 {
-    if (comm->rank != 0 || is_p2p(notice->key.space))
+    if (comm->rank != 0 || tci_space_is_p2p(notice->key.space))
         return;
     for (int peer = 1; peer < comm->size; peer++)
         if ((uint32_t)peer != from)
@@ -268,11 +123,14 @@ static void read_news(struct tci_task *task)
     if (comm->transport != NULL) {
         switch (news->notice.kind) {
         case TCI_NOTICE_END:
-            relay(comm, news->peer, &news->notice);
+            tci_comm_relay(comm, news->peer, &news->notice);
             end_noticed(comm, news->peer, &news->notice);
             break;
+        case TCI_NOTICE_CALL:
+            tci_mismatch_noticed(comm, news->peer, &news->notice);
+            break;
         case TCI_NOTICE_ASK:
-            relay(comm, news->peer, &news->notice);
+            tci_comm_relay(comm, news->peer, &news->notice);
             tci_diagnose_answer(comm, news->peer, &news->notice);
             break;
         case TCI_NOTICE_ANSWER:
@@ -414,6 +272,14 @@ void tci_comm_break(struct tci_comm *comm, const struct tci_error *error)
         next = link->next;
         tci_op_fail_with(op, error->pub.status, error->pub.rank, false, "%s", error->text);
     }
+}
+
+void tci_comm_late(struct tci_comm *comm, struct tci_error *out)
+{
+    memset(out, 0, sizeof(*out));
+    pthread_mutex_lock(&comm->lock);
+    tci_error_copy(out, &comm->late);
+    pthread_mutex_unlock(&comm->lock);
 }
 
 void tci_comm_error(struct tci_comm *comm, struct tci_error *out)

@@ -40,7 +40,9 @@ struct tci_comm {
         const char *name; /* NULL: nothing yet */
         uint32_t space;
         uint64_t tag, at_ns;
-    } last;                 /* what this rank has entered last */
+    } last;                                                   /* what this rank has entered last */
+    const char *(*plan_name)(enum tci_coll coll, uint8_t id); /* NULL: nothing entered yet */
+    struct tci_error late;  /* the first call that ended well here and differed; under `lock` */
     struct tci_error error; /* first loss; status TC_OK while all is well.  Written on the loop,
                              * under `lock`, read by any thread under it. */
     pthread_mutex_t lock;
@@ -84,8 +86,32 @@ void tci_comm_release(struct tci_comm *comm);
  * stands, so that it comes before this rank's own end; new ones are made with rank 0 alone. */
 void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice);
 
+/* A copy of the first call that ended well here, but differed from another rank's; its status is
+ * TC_OK while there is none.  Any thread. */
+void tci_comm_late(struct tci_comm *comm, struct tci_error *out);
+
+/* By rank 0: pass a notice on to all but its sender. */
+void tci_comm_relay(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice);
+
+/* The tag that a message of a peer belongs to. */
+static inline bool tci_space_is_p2p(uint32_t space)
+{
+    return space >= TCI_SPACE_P2P_UP;
+}
+static inline struct tci_tag_name tci_comm_tag_name(const struct tci_key *key, uint32_t peer)
+{
+    return (struct tci_tag_name){.tag = key->tag,
+                                 .peer =
+                                     tci_space_is_p2p(key->space) ? (int32_t)peer : TCI_ALL_PEERS,
+                                 .space = key->space};
+}
+
 /* Deadlines (diagnose.c): arm the operation's timer; ask the others; name the culprit. */
 void tci_diagnose_arm(struct tci_op *op);
+/* It runs, after it has waited for others. */
+void tci_diagnose_ran(struct tci_op *op);
+/* A peer has made another call: ask the others for theirs, then name the one that differs. */
+void tci_diagnose_dispute(struct tci_op *op, int peer, const struct tci_call *call);
 void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_notice *ask);
 void tci_diagnose_heard(struct tci_comm *comm, const struct tci_notice *answer);
 void tci_diagnose_free(struct tci_op *op);

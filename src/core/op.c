@@ -19,6 +19,7 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/comm.h"
+#include "core/mismatch.h"
 #include "core/self.h"
 
 size_t tci_op_bytes(void)
@@ -97,8 +98,9 @@ static void settle(struct tci_op *op, tc_status_t status)
 void tci_op_done(struct tci_op *op)
 {
     TC_ASSERT(op->state == TCI_OP_RUNNING);
-    op->tag->done = op->args.call;
-    op->tag->done_use = op->key.use;
+    if (op->is_held)
+        return; /* calls of it differ: its end is on the way */
+    tci_tags_note_done(&op->comm->tags, op->tag, &op->args.call, op->key.use);
     settle(op, TC_OK);
 }
 
@@ -193,7 +195,6 @@ static void cancel(void *arg)
 static bool meets_the_past(struct tci_op *op)
 {
     struct tci_tag *tag = op->tag;
-    char mine[160], theirs[160];
 
     for (size_t f = 0; f < TCI_LEN(tag->foreign); f++) {
         struct tci_foreign foreign = tag->foreign[f];
@@ -204,10 +205,7 @@ static bool meets_the_past(struct tci_op *op)
         if ((is_counted && foreign.use < op->key.use) ||
             tci_call_is_equal(&foreign.call, &op->args.call))
             continue;
-        tci_op_fail_with(op, TC_ERR_MISMATCH, foreign.peer, true,
-                         "rank %d calls %s, rank %d calls %s: make the calls agree", op->comm->rank,
-                         tci_call_print(&op->args.call, mine, sizeof(mine)), foreign.peer,
-                         tci_call_print(&foreign.call, theirs, sizeof(theirs)));
+        tci_mismatch_found(op, foreign.peer, &foreign.call);
         return true;
     }
     return false;
@@ -216,6 +214,8 @@ static bool meets_the_past(struct tci_op *op)
 static void run(struct tci_op *op)
 {
     TC_ASSERT(op->state == TCI_OP_NEW || op->state == TCI_OP_WAITING);
+    if (op->state == TCI_OP_WAITING)
+        tci_diagnose_ran(op);
     op->state = TCI_OP_RUNNING;
     if (tci_self_is_meant(op))
         tci_self_run(op);
@@ -272,6 +272,7 @@ static void enter(struct tci_task *task)
                                .group = comm->group,
                                .space = (uint8_t)op->args.space,
                                .use = tci_tags_enter(op->tag, op)};
+    comm->plan_name = op->args.plan_name;
     comm->last.name = op->args.name;
     comm->last.space = op->args.space;
     comm->last.tag = op->args.tag;
@@ -412,9 +413,12 @@ const char *tci_tag_print(uint32_t space, uint64_t tag, char *text, size_t text_
     return text;
 }
 
-const char *tci_call_print(const struct tci_call *call, char *text, size_t text_bytes)
+const char *tci_call_print(const struct tci_comm *comm, const struct tci_call *call, char *text,
+                           size_t text_bytes)
 {
-    char root[32] = "", op[16] = "";
+    char root[32] = "", op[16] = "", plan[32] = "";
+    uint8_t id = call->plan & 127;
+    const char *name = NULL;
     size_t used;
 
     if (call->coll >= TCI_COLL_COUNT) {
@@ -425,13 +429,20 @@ const char *tci_call_print(const struct tci_call *call, char *text, size_t text_
         snprintf(root, sizeof(root), ", root %" PRId32, call->root);
     if (call->op != 255)
         snprintf(op, sizeof(op), ", %s", tc_reduce_op_name((tc_reduce_op_t)call->op));
+    if (comm->plan_name != NULL)
+        name = comm->plan_name(call->coll, id);
+    if (name != NULL)
+        snprintf(plan, sizeof(plan), ", %s%s", name, call->plan & 128 ? ", fast" : "");
+    else if (id != 0)
+        snprintf(plan, sizeof(plan), ", plan %d%s", id, call->plan & 128 ? ", fast" : "");
     if (call->dtype == 255)
-        used = (size_t)snprintf(text, text_bytes, "%s", tci_coll_name(call->coll));
+        used = (size_t)snprintf(text, text_bytes, "%s%s%s%s", tci_coll_name(call->coll),
+                                plan[0] != 0 ? "(" : "", plan[0] != 0 ? plan + 2 : "",
+                                plan[0] != 0 ? ")" : "");
     else
-        used = (size_t)snprintf(text, text_bytes, "%s(%" PRIu64 " x %s%s%s, plan %d%s)",
+        used = (size_t)snprintf(text, text_bytes, "%s(%" PRIu64 " x %s%s%s%s)",
                                 tci_coll_name(call->coll), call->count,
-                                tc_dtype_name((tc_dtype_t)call->dtype), op, root, call->plan & 127,
-                                call->plan & 128 ? ", fast" : "");
+                                tc_dtype_name((tc_dtype_t)call->dtype), op, root, plan);
     TC_ASSERT(used < text_bytes);
     return text;
 }

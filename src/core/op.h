@@ -76,7 +76,8 @@ struct tci_op_args {
     tc_future *const *after;
     size_t n_after;
     bool auto_release, is_canonical;
-    bool is_from_self; /* a receive from this rank */
+    const char *(*plan_name)(enum tci_coll coll, uint8_t id); /* of any plan; NULL: by number */
+    bool is_from_self;                                        /* a receive from this rank */
 };
 
 struct tci_answers; /* diagnose.c */
@@ -99,7 +100,9 @@ struct tci_op {
     size_t *blocks_kept; /* owned, or NULL: where args.blocks points */
     struct tci_timer timer;
     uint64_t begin_ns, deadline_ns;
+    bool is_shown;               /* its call was shown to those that it waits for */
     bool is_asked;               /* the others were asked what they are doing */
+    bool is_held;                /* calls of it differ: it will fail */
     struct tci_answers *answers; /* owned, or NULL */
     struct tci_after *after;     /* owned, or NULL; op.c */
     struct tci_error error;
@@ -126,7 +129,8 @@ void tci_op_drained(struct tci_op *op);
 /* "tag 7", or "call 12 in order" into text. */
 const char *tci_tag_print(uint32_t space, uint64_t tag, char *text, size_t text_bytes);
 /* "allreduce(1024 x f32, sum, direct)": the whole call, for mismatches. */
-const char *tci_call_print(const struct tci_call *call, char *text, size_t text_bytes);
+const char *tci_call_print(const struct tci_comm *comm, const struct tci_call *call, char *text,
+                           size_t text_bytes);
 bool tci_call_is_equal(const struct tci_call *a, const struct tci_call *b);
 
 #endif

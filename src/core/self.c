@@ -31,8 +31,8 @@ void tci_self_run(struct tci_op *op)
     if (!tci_call_is_equal(&op->args.call, &partner->args.call)) {
         tci_op_fail_with(op, TC_ERR_MISMATCH, op->comm->rank, true,
                          "rank %d calls %s and %s: make the calls agree", op->comm->rank,
-                         tci_call_print(&op->args.call, mine, sizeof(mine)),
-                         tci_call_print(&partner->args.call, other, sizeof(other)));
+                         tci_call_print(op->comm, &op->args.call, mine, sizeof(mine)),
+                         tci_call_print(op->comm, &partner->args.call, other, sizeof(other)));
         return;
     }
     if (op->args.count > 0)

@@ -9,9 +9,21 @@
 
 _Static_assert(sizeof(struct tci_tag_name) == 16, "the key of the table has no padding");
 
+struct tci_ordered_done {
+    struct tci_tag_name name;
+    struct tci_done done;
+};
+
+bool tci_space_is_ordered(uint32_t space)
+{
+    return space == TCI_SPACE_ORDERED || space == TCI_SPACE_INTERNAL ||
+           space >= TCI_SPACE_P2P_ORDERED_UP;
+}
+
 void tci_tags_init(struct tci_tags *tags)
 {
     pthread_mutex_init(&tags->lock, NULL);
+    tags->ordered = NULL;
     tags->table = NULL;
     tci_list_init(&tags->idle);
     tags->idle_count = 0;
@@ -39,6 +51,8 @@ void tci_tags_fini(struct tci_tags *tags)
     {
         forget(tags, tag);
     }
+    tci_free(tags->ordered);
+    tags->ordered = NULL;
     pthread_mutex_destroy(&tags->lock);
 }
 
@@ -56,8 +70,7 @@ static void enter_idle(struct tci_tags *tags, struct tci_tag *tag)
     if (tag->dead_use != 0 || tag->deaths != NULL || tag->foreign[0].peer >= 0 ||
         tag->foreign[1].peer >= 0)
         return;
-    if (tag->name.space == TCI_SPACE_ORDERED || tag->name.space == TCI_SPACE_INTERNAL ||
-        tag->name.space >= TCI_SPACE_P2P_ORDERED_UP) {
+    if (tci_space_is_ordered(tag->name.space)) {
         forget(tags, tag); /* these numbers never come again */
         return;
     }
@@ -190,6 +203,69 @@ struct tci_tag *tci_tags_get(struct tci_tags *tags, const struct tci_tag_name *n
         leave_idle(tags, tag); /* the caller is about to write something down */
     pthread_mutex_unlock(&tags->lock);
     return tag;
+}
+
+struct tci_tag *tci_tags_find(struct tci_tags *tags, const struct tci_tag_name *name)
+{
+    struct tci_tag *tag = NULL;
+
+    pthread_mutex_lock(&tags->lock);
+    HASH_FIND(hh, tags->table, name, sizeof(*name), tag);
+    pthread_mutex_unlock(&tags->lock);
+    return tag;
+}
+
+/* ---- uses that have ended well -------------------------------------------------------------- */
+
+/* One place for each of the last calls of a sequence: the group's, and those of each pair. */
+static struct tci_ordered_done *place_of(const struct tci_tags *tags,
+                                         const struct tci_tag_name *name)
+{
+    uint64_t at = name->tag + (uint64_t)(uint32_t)(name->peer + 2) * 37 + name->space * 101;
+
+    return tags->ordered == NULL ? NULL : &tags->ordered[at % TCI_TAGS_ORDERED_MAX];
+}
+
+void tci_tags_note_done(struct tci_tags *tags, struct tci_tag *tag, const struct tci_call *call,
+                        uint32_t use)
+{
+    struct tci_ordered_done *place;
+
+    tag->done = (struct tci_done){.call = *call, .use = use, .is_set = true};
+    if (!tci_space_is_ordered(tag->name.space) || tag->name.space == TCI_SPACE_INTERNAL)
+        return;
+    if (tags->ordered == NULL)
+        tags->ordered = tci_alloc_array(TCI_TAGS_ORDERED_MAX, sizeof(*tags->ordered));
+    place = place_of(tags, &tag->name);
+    if (place != NULL) /* without memory there is less to compare with */
+        *place = (struct tci_ordered_done){.name = tag->name, .done = tag->done};
+}
+
+static bool is_of_sequence(const struct tci_ordered_done *place, const struct tci_tag_name *name)
+{
+    return place != NULL && place->done.is_set && place->name.space == name->space &&
+           place->name.peer == name->peer;
+}
+
+struct tci_done *tci_tags_done(struct tci_tags *tags, const struct tci_tag_name *name, uint32_t use)
+{
+    struct tci_ordered_done *place;
+    struct tci_tag *tag;
+
+    if (tci_space_is_ordered(name->space)) {
+        place = place_of(tags, name);
+        return is_of_sequence(place, name) && place->name.tag == name->tag ? &place->done : NULL;
+    }
+    tag = tci_tags_find(tags, name);
+    return tag != NULL && tag->done.is_set && use != 0 && tag->done.use == use ? &tag->done : NULL;
+}
+
+bool tci_tags_is_forgotten(const struct tci_tags *tags, const struct tci_tag_name *name)
+{
+    const struct tci_ordered_done *place = place_of(tags, name);
+
+    return tci_space_is_ordered(name->space) && is_of_sequence(place, name) &&
+           place->name.tag > name->tag;
 }
 
 /* ---- uses that have failed ------------------------------------------------------------------ */

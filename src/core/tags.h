@@ -31,6 +31,17 @@ struct tci_foreign {
     int32_t peer; /* -1: none */
 };
 
+/* A call that has ended well here: messages of a peer that made another one may still come. */
+struct tci_done {
+    struct tci_call call;
+    uint32_t use;         /* 0: none, or not counted */
+    bool is_set, is_told; /* a mismatch of it has been told */
+};
+
+/* Ordered calls that are remembered after their end.  A peer is seldom as many calls behind: its
+ * messages of an older one are dropped without a look at the call. */
+enum { TCI_TAGS_ORDERED_MAX = 256 };
+
 /* A use that another rank has ended before this one has entered it. */
 struct tci_death {
     struct tci_death *next;
@@ -47,8 +58,7 @@ struct tci_tag {
     struct tci_op *op;             /* entered and not ended, or NULL */
     uint32_t uses;                 /* operations entered here */
     uint32_t dead_use;             /* uses up to this one have failed: drop their messages */
-    struct tci_call done;          /* the call of use done_use, the last that has ended well here */
-    uint32_t done_use;             /* 0: none, or its mismatch has been told */
+    struct tci_done done;          /* the last use that has ended well here */
     struct tci_foreign foreign[2]; /* the first call that came early, and the first unlike it */
     struct tci_death *deaths;      /* owned; of uses to come, the next first */
 };
@@ -62,6 +72,7 @@ struct tci_tags {
     size_t idle_count;
     struct tci_list released; /* by the application; the loop lets them go idle */
     bool has_forgotten;
+    struct tci_ordered_done *ordered; /* owned; of ordered calls, see tci_tags_note_done */
 };
 
 void tci_tags_init(struct tci_tags *tags);
@@ -89,5 +100,19 @@ struct tci_death *tci_tag_take_death(struct tci_tag *tag, uint32_t use);
 
 /* The entry of a name: made when there is none; NULL without memory.  Loop thread. */
 struct tci_tag *tci_tags_get(struct tci_tags *tags, const struct tci_tag_name *name);
+/* The same, but NULL when there is none. */
+struct tci_tag *tci_tags_find(struct tci_tags *tags, const struct tci_tag_name *name);
+
+/* The call of a use has ended well.  A tag remembers the last one; an ordered call, whose number
+ * never comes again, leaves its tag and is remembered beside.  Loop thread. */
+void tci_tags_note_done(struct tci_tags *tags, struct tci_tag *tag, const struct tci_call *call,
+                        uint32_t use);
+/* What is remembered of a use that has ended well; NULL: nothing.  Loop thread. */
+struct tci_done *tci_tags_done(struct tci_tags *tags, const struct tci_tag_name *name,
+                               uint32_t use);
+/* Whether an ordered call is so old that it has been forgotten.  Loop thread. */
+bool tci_tags_is_forgotten(const struct tci_tags *tags, const struct tci_tag_name *name);
+/* Whether tags of a space are numbers that never come again. */
+bool tci_space_is_ordered(uint32_t space);
 
 #endif

@@ -97,9 +97,13 @@ struct tci_xfer *tci_cq_pull(struct tci_cq *cq); /* NULL: none; then the next pu
 enum tci_notice_kind {
     TCI_NOTICE_END,    /* sender's operation `key` has failed with status; culprit, text say why */
     TCI_NOTICE_LOST,   /* rank `culprit` is lost; text says how that was seen */
-    TCI_NOTICE_ASK,    /* what do you know of `key`?  arg: number of the question */
-    TCI_NOTICE_ANSWER, /* status: PENDING entered, OK finished, NOT_INITIALIZED not entered;
-                        * text: what was entered last and when */
+    TCI_NOTICE_ASK,    /* rank `culprit` asks what is known of `key`; status MISMATCH: calls of it
+                        * differ, and the operation may not end well any more */
+    TCI_NOTICE_ANSWER, /* of rank `culprit` to rank `arg`.  status: PENDING entered, OK finished,
+                        * both with its call; CLOSED finished, the call is forgotten;
+                        * NOT_INITIALIZED not entered; text: what was entered last and when */
+    TCI_NOTICE_CALL,   /* rank `culprit` has made this call; arg: the rank to compare it, or all
+                        * ones for every rank */
     TCI_NOTICE_KINDS
 };
 struct tci_notice {
