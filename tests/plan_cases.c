@@ -12,6 +12,7 @@ struct tci_shape plan_case_shape(const struct plan_case *subject, uint32_t rank)
                               .size = subject->size,
                               .root = subject->root,
                               .radix = subject->radix,
+                              .cuts = subject->cuts,
                               .in_place = subject->in_place};
 }
 
@@ -57,7 +58,7 @@ static bool is_same_rank(const struct tci_plan *plan, const struct tci_shape *x,
     return true;
 }
 
-/* Does another radix give the same steps as radix 2? */
+/* Does radix 2 give the same steps as this one? */
 static bool is_repeated(const struct plan_case *subject)
 {
     if (subject->radix == 2)
@@ -90,19 +91,34 @@ static bool each_root(struct plan_case subject, plan_case_fn each, void *arg)
     return true;
 }
 
+/* Pipelines are also examined with more pieces than ranks, and with more than a window holds. */
+static size_t cuts_of(const struct tci_plan *plan, uint32_t size, const uint32_t **cuts_out)
+{
+    static const uint32_t of_few_ranks[] = {1, 2, 5, 21}, of_many[] = {1, 3};
+    bool is_small = size <= 17;
+
+    *cuts_out = is_small ? of_few_ranks : of_many;
+    if (plan->depth == NULL)
+        return 1;
+    return is_small ? TCI_LEN(of_few_ranks) : TCI_LEN(of_many);
+}
+
 bool plan_cases_each(const struct tci_plan *plan, uint32_t size, plan_case_fn each, void *arg)
 {
     static const uint32_t radices[] = {2, 3, 4, 8};
+    const uint32_t *cuts;
+    size_t n_cuts = cuts_of(plan, size, &cuts);
     bool only_in_place = plan->coll == TCI_COLL_BROADCAST;
     bool never_in_place = plan->layout == TCI_LAYOUT_NONE;
 
     if (plan->coll == TCI_COLL_P2P && size == 1)
         return true;
-    for (size_t k = 0; k < TCI_LEN(radices); k++)
+    for (size_t k = 0; k < n_cuts * TCI_LEN(radices); k++)
         for (int in_place = only_in_place; in_place <= !never_in_place; in_place++) {
             struct plan_case subject = {.plan = plan,
                                         .size = size,
-                                        .radix = radices[k],
+                                        .radix = radices[k % TCI_LEN(radices)],
+                                        .cuts = cuts[k / TCI_LEN(radices)],
                                         .in_place = in_place,
                                         .window = PLAN_WINDOW_MIN,
                                         .along_messages = true};

@@ -23,9 +23,11 @@ bool plan_fails(struct plan_proof *proof, uint32_t rank, uint32_t i, const char 
     va_end(args);
     if (i < proof->ranks[rank].steps)
         plan_text_step(plan_step(proof, rank, i), step, sizeof step);
-    snprintf(proof->why, proof->why_max, "%s %s, n %u root %u radix %u%s: rank %u step %u (%s): %s",
+    snprintf(proof->why, proof->why_max,
+             "%s %s, n %u root %u radix %u cuts %u%s: rank %u step %u (%s): %s",
              tci_coll_name(subject->plan->coll), subject->plan->name, subject->size, subject->root,
-             subject->radix, subject->in_place ? " in place" : "", rank, i, step, what);
+             subject->radix, subject->cuts, subject->in_place ? " in place" : "", rank, i, step,
+             what);
     return false;
 }
 
@@ -48,6 +50,7 @@ static void set_up_rank(struct plan_proof *proof, uint32_t r)
                                      .size = n,
                                      .root = subject->root,
                                      .radix = subject->radix,
+                                     .cuts = subject->cuts,
                                      .in_place = subject->in_place};
     rank->plan = plan_of(subject, r);
     if (subject->plan->coll == TCI_COLL_P2P)

@@ -31,7 +31,7 @@
 struct plan_case {
     const struct tci_plan *plan;
 
-    uint32_t size, root, radix;
+    uint32_t size, root, radix, cuts;
     bool in_place;
     uint32_t window; /* for 2; PLAN_WINDOW_MIN … TCI_WINDOW */
 

@@ -82,9 +82,11 @@ void plan_text_print(FILE *out, const struct tci_plan *plan, const struct tci_sh
     uint32_t steps = plan->steps(shape);
     char text[160];
 
-    fprintf(out, "%s %s: rank %u of %u, root %u, radix %u%s\n", tci_coll_name(plan->coll),
-            plan->name, shape->rank, shape->size, shape->root, shape->radix,
-            shape->in_place ? ", in place" : "");
+    fprintf(out, "%s %s: rank %u of %u, root %u, radix %u", tci_coll_name(plan->coll), plan->name,
+            shape->rank, shape->size, shape->root, shape->radix);
+    if (plan->depth != NULL)
+        fprintf(out, ", cuts %u", shape->cuts);
+    fprintf(out, "%s\n", shape->in_place ? ", in place" : "");
     for (uint32_t i = 0; i < steps; i++) {
         struct tci_step step;
 

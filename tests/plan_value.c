@@ -166,8 +166,8 @@ static bool move_block(struct plan_proof *proof, const struct tci_step *send, ui
     if (recv->kind == TCI_STEP_RECV_REDUCE) {
         uint32_t own = *cell_at(proof, to, recv->src, block), incoming = value;
 
-        value = op_value(proof, own, incoming);
-        /* Of two ranks the engine takes the lower one's value as the left: that is the fold. */
+        /* The engine takes the lower rank's value as the left; of two ranks that is the fold. */
+        value = recv->peer < to ? op_value(proof, incoming, own) : op_value(proof, own, incoming);
         if (value != 0 && proof->subject.plan->canonical && proof->subject.size == 2 &&
             proof->values.at[own].kind == PLAN_VALUE_INPUT &&
             proof->values.at[incoming].kind == PLAN_VALUE_INPUT)

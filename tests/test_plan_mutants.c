@@ -163,10 +163,11 @@ static void try_mutant(const struct plan_case *subject, size_t which, struct tal
         return;
     tally->tried++;
     if (holds && tally->survived++ < SURVIVORS_SHOWN)
-        print_error("survivor: %s %s, n %u root %u radix %u%s, rank %d step %u %s\n",
+        print_error("survivor: %s %s, n %u root %u radix %u cuts %u%s, rank %d step %u %s\n",
                     tci_coll_name(mutant.plan->coll), mutant.plan->name, subject->size,
-                    subject->root, subject->radix, subject->in_place ? " in place" : "",
-                    (int)mutant.rank, mutant.step, breaks[which].name);
+                    subject->root, subject->radix, subject->cuts,
+                    subject->in_place ? " in place" : "", (int)mutant.rank, mutant.step,
+                    breaks[which].name);
 }
 
 static uint32_t steps_most(const struct plan_case *subject)
@@ -278,7 +279,7 @@ static void a_plan_that_needs_more_window_than_there_is_never_ends(void **state)
                                   .slots = no_slots,
                                   .step = send_first};
     struct plan_case subject = {
-        .plan = &plan, .size = 2, .radix = 2, .window = 3, .along_messages = true};
+        .plan = &plan, .size = 2, .radix = 2, .cuts = 1, .window = 3, .along_messages = true};
     char why[512] = "";
 
     (void)state;

@@ -75,7 +75,7 @@ static bool prove_sample(const struct plan_case *subject, void *arg)
 static bool is_affordable(const struct tci_plan *plan, uint32_t size)
 {
     static const uint64_t steps_max[] = {40000, 300000, 2500000}; /* of all ranks together */
-    const struct plan_case subject = {.plan = plan, .size = size, .radix = 2};
+    const struct plan_case subject = {.plan = plan, .size = size, .radix = 2, .cuts = 1};
 
     if (plan->layout == TCI_LAYOUT_NONE && size > 257)
         return false;
@@ -125,7 +125,8 @@ static void sends_among_100000_ranks_meet_their_receives(void **state)
     (void)state;
     for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++)
         for (uint32_t r = 0; r < SIZE && (*plan)->coll != TCI_COLL_P2P; r += RANK_STRIDE) {
-            struct tci_shape shape = {.rank = r, .size = SIZE, .root = 4 * RANK_STRIDE, .radix = 4};
+            struct tci_shape shape = {
+                .rank = r, .size = SIZE, .root = 4 * RANK_STRIDE, .radix = 4, .cuts = 7};
             uint32_t steps = (*plan)->steps(&shape), stride = steps / STEPS_MAX | 1;
 
             for (uint32_t i = 0; i < steps; i += stride)
@@ -148,7 +149,7 @@ static void plans_are_found_by_name_and_by_id(void **state)
 
 static void a_plan_is_printed_step_by_step(void **state)
 {
-    struct tci_shape shape = {.rank = 1, .size = 2, .radix = 2};
+    struct tci_shape shape = {.rank = 1, .size = 2, .radix = 2, .cuts = 1};
     char text[512] = "";
     FILE *out = fmemopen(text, sizeof text, "w");
 
@@ -176,7 +177,8 @@ static void plans_are_drawn_in_the_docs_as_they_are(void **state)
     fclose(in);
 
     for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++) {
-        struct tci_shape shape = {.rank = 1, .size = 4, .radix = 2};
+        struct tci_shape shape = {
+            .rank = 1, .size = 4, .radix = 2, .cuts = (*plan)->depth != NULL ? 2 : 1};
         char text[4096] = "";
         FILE *out = fmemopen(text, sizeof text, "w");
 

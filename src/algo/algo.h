@@ -13,7 +13,17 @@ enum tci_algo_id {
     TCI_ALGO_TREE = 4,
     TCI_ALGO_DISSEMINATION = 5,
     TCI_ALGO_SEND = 6,
-    TCI_ALGO_RECV = 7
+    TCI_ALGO_RECV = 7,
+    TCI_ALGO_RECURSIVE_DOUBLING = 8,
+    TCI_ALGO_HALVING_DOUBLING = 9,
+    TCI_ALGO_DOUBLE_TREE = 10,
+    TCI_ALGO_CHAIN = 11,
+    TCI_ALGO_WIDE_CHAIN = 12,
+    TCI_ALGO_BIRING = 13,
+    TCI_ALGO_BRUCK = 14,
+    TCI_ALGO_PAIRWISE = 15,
+    TCI_ALGO_CENTRALIZED = 16,
+    TCI_ALGO_TWO_LEVEL = 17
 };
 
 /* All plans, NULL after the last.  Any thread. */
@@ -31,6 +41,11 @@ extern const struct tci_plan tci_direct_allreduce, tci_direct_broadcast;
 extern const struct tci_plan tci_direct_allgather, tci_direct_reduce_scatter;
 extern const struct tci_plan tci_ring_allreduce, tci_ring_allgather, tci_ring_reduce_scatter;
 extern const struct tci_plan tci_tree_allreduce, tci_tree_broadcast;
+extern const struct tci_plan tci_recursive_doubling_allreduce;
+extern const struct tci_plan tci_double_tree_allreduce, tci_double_tree_broadcast;
+extern const struct tci_plan tci_chain_allreduce, tci_chain_broadcast;
+extern const struct tci_plan tci_biring_allreduce, tci_biring_allgather;
+extern const struct tci_plan tci_biring_reduce_scatter;
 extern const struct tci_plan tci_oneshot_reduce, tci_direct_reduce;
 extern const struct tci_plan tci_direct_gather, tci_direct_scatter;
 extern const struct tci_plan tci_direct_alltoall;

@@ -20,6 +20,10 @@ enum { CUT_BROADCAST_BYTES_MIN = 256 << 10 };
 
 enum { TREE_RADIX = 2 };
 
+/* A message costs the time of about so many bytes, whatever its length; and pieces of a payload
+ * that a plan sends one after the other. */
+enum { MESSAGE_COST_BYTES = 32 << 10, CUTS_MAX = 64 };
+
 static const char *choose(const struct tci_comm *comm, const struct tci_op_args *args,
                           enum tci_coll coll)
 {
@@ -82,6 +86,34 @@ static tc_status_t check(const struct tci_op_args *args, const struct tci_plan *
     return TC_OK;
 }
 
+/* Largest s with s * s <= x. */
+static uint64_t root_of(uint64_t x)
+{
+    uint64_t s = 0;
+
+    for (uint64_t bit = UINT64_C(1) << 31; bit > 0; bit >>= 1)
+        if ((s + bit) * (s + bit) <= x)
+            s += bit;
+    return s;
+}
+
+/* Pieces of a segment in a pipeline.  With c pieces of the whole payload that each pass `depth`
+ * messages, the last arrives after c + depth messages of bytes / c + cost: least where
+ * c * c = depth * bytes / cost. */
+static uint32_t cuts(const struct tci_op_args *args)
+{
+    uint64_t bytes = (uint64_t)args->count * args->elem_bytes, depth, pieces;
+    uint64_t segments = tci_max(1, (args->count + args->lane_elems - 1) / args->lane_elems);
+
+    if (args->plan->depth == NULL)
+        return 1;
+    depth = args->plan->depth(&args->shape);
+    if (bytes / MESSAGE_COST_BYTES >= UINT64_MAX / tci_max(depth, 1))
+        return CUTS_MAX;
+    pieces = root_of(depth * (bytes / MESSAGE_COST_BYTES)) / segments;
+    return (uint32_t)tci_min(tci_max(pieces, 1), CUTS_MAX);
+}
+
 static size_t lane_elems(const struct tci_comm *comm, const struct tci_op_args *args)
 {
     size_t per_elem = tci_max(args->elem_bytes, 1);
@@ -98,7 +130,7 @@ tc_status_t tci_select(const struct tci_comm *comm, struct tci_op_args *args, en
                        int numerics, const char *algorithm, struct tci_error *error)
 {
     const struct tci_plan *plan = NULL;
-    char names[128];
+    char names[256];
     tc_status_t status;
 
     if (numerics == TC_NUMERICS_DEFAULT)
@@ -123,5 +155,6 @@ tc_status_t tci_select(const struct tci_comm *comm, struct tci_op_args *args, en
     args->shape.radix = TREE_RADIX;
     args->call.plan = (uint8_t)(plan->id | (args->is_canonical ? 0 : 128));
     args->lane_elems = lane_elems(comm, args);
+    args->shape.cuts = cuts(args);
     return TC_OK;
 }

@@ -55,6 +55,7 @@ struct tci_step {
 struct tci_shape {
     uint32_t rank, size, root;
     uint32_t radix; /* trees: children a node; at least 2 */
+    uint32_t cuts;  /* pipelines: pieces of the payload that follow one another; at least 1 */
     bool in_place;  /* SRC and DST are the same memory; where only the root has both, at the root */
 };
 
@@ -110,6 +111,9 @@ struct tci_plan {
     uint32_t (*steps)(const struct tci_shape *shape);
     uint32_t (*blocks)(const struct tci_shape *shape); /* cuts of the payload; CUT only, else 1 */
     uint32_t (*slots)(const struct tci_shape *shape);  /* of TMP */
+    /* Pipelines: messages that one piece of the payload waits for on its way, which is what more
+     * pieces hide.  NULL where the plan takes no notice of `cuts`. */
+    uint32_t (*depth)(const struct tci_shape *shape);
     void (*step)(const struct tci_shape *shape, uint32_t i, struct tci_step *step_out);
 };
 
