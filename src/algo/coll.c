@@ -160,6 +160,19 @@ void tci_apply_options(const struct tci_comm *comm, const tc_options *options,
     args->plan_name = tci_plan_name;
 }
 
+/* Where all ranks give the same counts they compare a hash of them, in the place of a root. */
+static int32_t mark_of(const struct tci_comm *comm, const struct tci_request *request)
+{
+    uint32_t hash = 2166136261u;
+
+    if (request->coll != TCI_COLL_ALLGATHERV && request->coll != TCI_COLL_REDUCE_SCATTERV)
+        return request->root;
+    for (int r = 0; r < comm->size; r++)
+        for (size_t left = request->blocks.src_counts[r], i = 0; i < sizeof(left); i++, left >>= 8)
+            hash = (hash ^ (left & 255)) * 16777619u;
+    return -2 - (int32_t)(hash & 0x3fffffff);
+}
+
 static void fill(const struct tci_comm *comm, const struct tci_request *request,
                  struct tci_op_args *args)
 {
@@ -170,7 +183,7 @@ static void fill(const struct tci_comm *comm, const struct tci_request *request,
                   .root = request->root < 0 ? 0 : (uint32_t)request->root,
                   .in_place = request->in_place},
         .call = {.count = request->blocks.src_counts != NULL ? request->total : request->count,
-                 .root = request->root,
+                 .root = mark_of(comm, request),
                  .coll = (uint8_t)request->coll,
                  .dtype = request->is_typed ? (uint8_t)request->dtype : 255,
                  .op = request->op < 0 ? 255 : (uint8_t)request->op},

@@ -371,6 +371,17 @@ void tci_engine_end(struct tci_op *op)
     op->inputs = NULL;
 }
 
+/* The calls agree as far as all ranks know them, but not what goes between two of them. */
+static void fail_by_length(struct tci_op *op, const struct tci_xfer *xfer)
+{
+    tci_op_fail_with(op, TC_ERR_MISMATCH, (int)xfer->peer, true,
+                     xfer->is_send ? "rank %d sends %zu bytes to rank %u, which expects another "
+                                     "number: make the counts of the two agree"
+                                   : "rank %d expects %zu bytes from rank %u, which sends another "
+                                     "number: make the counts of the two agree",
+                     op->comm->rank, xfer->len, xfer->peer);
+}
+
 static void end_transfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
 {
     struct tci_lane *lane = xfer->lane;
@@ -398,6 +409,8 @@ static void end_transfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
     } else if (status != TC_OK) {
         if (status == TC_ERR_PEER_LOST)
             tci_comm_see_loss(comm);
+        if (status == TC_ERR_MISMATCH)
+            fail_by_length(op, &xfer->x);
         tci_op_fail_with(op, status, (int)peer, status == TC_ERR_ALLOC,
                          "a transfer with rank %u: %s", peer, tc_status_string(status));
     } else {

@@ -427,6 +427,8 @@ const char *tci_call_print(const struct tci_comm *comm, const struct tci_call *c
     }
     if (call->root >= 0)
         snprintf(root, sizeof(root), ", root %" PRId32, call->root);
+    if (call->root < -1)
+        snprintf(root, sizeof(root), ", counts #%08" PRIx32, -2 - call->root);
     if (call->op != 255)
         snprintf(op, sizeof(op), ", %s", tc_reduce_op_name((tc_reduce_op_t)call->op));
     if (comm->plan_name != NULL)

@@ -34,7 +34,7 @@ enum { TCI_ALL_PEERS = -1 };
 /* The call as every rank must have made it; compared field by field, shown on a mismatch. */
 struct tci_call {
     uint64_t count;
-    int32_t root;  /* -1 where there is none */
+    int32_t root;  /* -1 where there is none; below: a hash of the counts of all ranks */
     uint8_t coll;  /* enum tci_coll */
     uint8_t dtype; /* tc_dtype_t; 255: none */
     uint8_t op;    /* tc_reduce_op_t; 255: none */

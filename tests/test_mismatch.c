@@ -1,0 +1,391 @@
+/* test_mismatch.c - calls of one tag that differ in one field: every rank that takes part is told. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 300 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/alloc.h"
+#include "core/base.h"
+#include "sim/world_sim.h"
+#include "support/coll_case.h"
+
+enum { SMALL = 10, LARGE = 9000, EAGER_BYTES = 8192, OTHER_TAG = 5000, TAG = 6 };
+
+/* Where the ranks live: simulated, or in this process over TCP. */
+struct place {
+    int size;
+    struct sim_world *sim; /* NULL: TCP */
+    struct world tcp;
+    bool is_told; /* TCP: a rank was done before it heard */
+};
+
+static tc_dist_ctx *group_of(struct place *place, int rank)
+{
+    return place->sim != NULL ? sim_group(place->sim, (uint32_t)rank) : place->tcp.group[rank];
+}
+
+static tc_status_t wait_for(struct place *place, tc_future *future)
+{
+    if (place->sim == NULL)
+        return world_wait(&place->tcp, future);
+    assert_true(sim_world_run(place->sim, &future, 1, TCI_NEVER));
+    return tc_future_test(future);
+}
+
+/* ---- The table ------------------------------------------------------------------------------ */
+
+/* COLL_KINDS stands for the barrier. */
+enum { KIND_BARRIER = COLL_KINDS, KINDS };
+
+enum field { BY_KIND, BY_DTYPE, BY_OP, BY_COUNT, BY_ROOT, BY_ALGORITHM, BY_NUMERICS, FIELDS };
+
+static bool is_rooted(int kind)
+{
+    return kind == COLL_BROADCAST || kind == COLL_REDUCE || kind == COLL_GATHER ||
+           kind == COLL_SCATTER;
+}
+
+static bool folds(int kind)
+{
+    return kind != KIND_BARRIER && coll_folds((enum coll_kind)kind);
+}
+
+/* Two algorithms of a kind; false where it has one. */
+static bool algorithms_of(int kind, const char **one, const char **other)
+{
+    *one = "direct";
+    switch (kind) {
+    case COLL_ALLREDUCE:
+    case COLL_BROADCAST:
+    case COLL_REDUCE:
+        *other = "oneshot";
+        return true;
+    case COLL_ALLGATHER:
+    case COLL_ALLGATHERV:
+    case COLL_REDUCE_SCATTER:
+        *other = "ring";
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The call of the most and that of the odd rank; false where the kind has no such field. */
+static bool make_pair(int kind, enum field field, struct coll_case pair[2])
+{
+    const char *other;
+
+    pair[1] = pair[0];
+    switch (field) {
+    case BY_KIND:
+        pair[1].kind = (enum coll_kind)((kind + 1) % KINDS);
+        return true;
+    case BY_DTYPE:
+        pair[1].dtype = TC_DTYPE_I32;
+        return kind != KIND_BARRIER;
+    case BY_OP:
+        pair[1].op = TC_REDUCE_MAX;
+        return folds(kind);
+    case BY_COUNT:
+        pair[1].count += 4; /* of which the v-forms make quarters */
+        return kind != KIND_BARRIER;
+    case BY_ROOT:
+        pair[1].root = 1;
+        return is_rooted(kind);
+    case BY_ALGORITHM:
+        if (!algorithms_of(kind, &pair[0].algorithm, &other))
+            return false;
+        pair[1].algorithm = other;
+        pair[0].numerics = pair[1].numerics = TC_NUMERICS_FAST;
+        return true;
+    default:
+        pair[1].numerics = TC_NUMERICS_FAST;
+        return folds(kind);
+    }
+}
+
+/* Only the two ranks of a pair know how much it exchanges: the error shows that. */
+static bool is_by_pair(enum field field, const struct coll_case *what)
+{
+    return field == BY_COUNT && what->kind == COLL_ALLTOALLV;
+}
+
+/* What the error must show of both calls. */
+static void words_of(enum field field, const struct coll_case pair[2], char says[2][32])
+{
+    static const char *const names[] = {
+        "allreduce(", "reduce_scatter(", "broadcast(",   "allgather(",       "reduce(",    "gather(",
+        "scatter(",   "alltoall(",       "allgatherv(", "reduce_scatterv(", "alltoallv(", "barrier("};
+
+    for (int i = 0; i < 2; i++) {
+        const struct coll_case *what = &pair[i];
+
+        says[i][0] = '\0';
+        if (field == BY_KIND)
+            snprintf(says[i], 32, "calls %s", names[what->kind]);
+        else if (field == BY_DTYPE)
+            snprintf(says[i], 32, "%s", i == 0 ? "x f32" : "x i32");
+        else if (field == BY_OP)
+            snprintf(says[i], 32, ", %s", i == 0 ? "sum" : "max");
+        else if (field == BY_COUNT && what->kind < COLL_ALLGATHERV)
+            snprintf(says[i], 32, "(%zu x", what->count);
+        else if (field == BY_ROOT)
+            snprintf(says[i], 32, ", root %d", what->root);
+        else if (field == BY_ALGORITHM)
+            snprintf(says[i], 32, ", %s, fast)", what->algorithm);
+        else if (field == BY_NUMERICS && i == 1)
+            snprintf(says[i], 32, ", fast)");
+    }
+}
+
+/* ---- One case ------------------------------------------------------------------------------- */
+
+struct scene {
+    struct place *place;
+    enum field field;
+    struct coll_case pair[2];
+    int odd;
+    bool is_ordered;
+    struct coll_run runs[2]; /* of the most, of the odd one */
+    tc_future *futures[WORLD_MAX], *others[WORLD_MAX];
+    float values[WORLD_MAX];
+};
+
+static void start(struct scene *scene, int rank)
+{
+    struct coll_run *run = &scene->runs[rank == scene->odd];
+    tc_dist_ctx *group = group_of(scene->place, rank);
+
+    if (run->what.kind == (enum coll_kind)KIND_BARRIER) {
+        scene->futures[rank] = tc_barrier_async(group, run->what.tag, NULL);
+        return;
+    }
+    coll_start(run, group, rank);
+    scene->futures[rank] = run->future[rank];
+}
+
+static void start_other(struct scene *scene, int rank)
+{
+    scene->values[rank] = (float)rank;
+    scene->others[rank] =
+        tc_allreduce_async(group_of(scene->place, rank), OTHER_TAG, &scene->values[rank],
+                           &scene->values[rank], 1, TC_DTYPE_F32, TC_REDUCE_SUM, NULL);
+}
+
+static void fail_in_words(const struct scene *scene, int rank, const char *what)
+{
+    const tc_error *error = tc_future_error(scene->futures[rank]);
+
+    fail_msg("kind %d, field %d, count %zu, %d ranks, odd %d, %s, %s: rank %d: %s: %s",
+             (int)scene->pair[0].kind, (int)scene->field, scene->pair[0].count, scene->place->size,
+             scene->odd, scene->is_ordered ? "ordered" : "tagged",
+             scene->place->sim != NULL ? "simulated" : "TCP", rank, what,
+             error == NULL ? "no error" : error->message);
+}
+
+static void check_error(const struct scene *scene, int rank)
+{
+    const tc_error *error = tc_future_error(scene->futures[rank]);
+    const char *first = strstr(error->message, " calls ");
+    char says[2][32], odd[32];
+
+    words_of(scene->field, scene->pair, says);
+    snprintf(odd, sizeof(odd), "rank %d calls ", scene->odd);
+    if (error->status != TC_ERR_MISMATCH || error->rank < 0 || error->rank >= scene->place->size)
+        fail_in_words(scene, rank, "not a mismatch");
+    if (is_by_pair(scene->field, &scene->pair[0])) {
+        if (strstr(error->message, "make the counts of the two agree") == NULL)
+            fail_in_words(scene, rank, "does not show the lengths");
+        return;
+    }
+    if (first == NULL || strstr(first + 1, " calls ") == NULL ||
+        strstr(error->message, says[0]) == NULL || strstr(error->message, says[1]) == NULL)
+        fail_in_words(scene, rank, "does not show both calls");
+    if (strstr(error->message, odd) == NULL)
+        fail_in_words(scene, rank, "does not show the odd rank");
+    /* In real time a rank may not have entered yet when it is asked. */
+    if (scene->place->sim != NULL && scene->place->size > 2 && error->rank != scene->odd)
+        fail_in_words(scene, rank, "does not blame the odd rank");
+}
+
+/* Every rank that takes part fails; but one that needs nothing of the odd one's may be done, and
+ * its group knows. */
+static void check(struct scene *scene)
+{
+    struct place *place = scene->place;
+    int size = place->size, failed = 0;
+
+    for (int r = 0; r < size; r++)
+        (void)wait_for(place, scene->futures[r]);
+    if (place->sim != NULL)
+        sim_world_idle(place->sim);
+    for (int r = 0; r < size; r++) {
+        if (tc_future_test(scene->futures[r]) != TC_OK) {
+            failed++;
+            check_error(scene, r);
+        } else if (!is_rooted((int)scene->pair[r == scene->odd].kind) &&
+                   !is_by_pair(scene->field, &scene->pair[0])) {
+            fail_in_words(scene, r, "is done");
+        } else if (place->sim == NULL) {
+            place->is_told = true;
+        } else if (tc_dist_health(group_of(place, r), NULL) != TC_ERR_MISMATCH) {
+            fail_in_words(scene, r, "is done and never hears");
+        }
+    }
+    if (failed == 0 && scene->pair[0].count * sizeof(float) > EAGER_BYTES)
+        fail_in_words(scene, 0, "nobody has failed");
+}
+
+/* The other tag goes on, and this one is as good as new. */
+static void check_rest(struct scene *scene)
+{
+    struct place *place = scene->place;
+    int size = place->size;
+
+    for (int r = 0; r < size; r++) {
+        if (wait_for(place, scene->others[r]) != TC_OK)
+            fail_in_words(scene, r, "the other tag has failed");
+        assert_true(scene->values[r] == (float)(size * (size - 1) / 2));
+        tc_future_release(scene->others[r]);
+    }
+    for (int r = 0; r < size; r++)
+        scene->others[r] =
+            tc_barrier_async(group_of(place, r), scene->is_ordered ? TC_TAG_ORDERED : TAG, NULL);
+    for (int r = 0; r < size; r++) {
+        if (wait_for(place, scene->others[r]) != TC_OK)
+            fail_in_words(scene, r, tc_future_error(scene->others[r])->message);
+        tc_future_release(scene->others[r]);
+    }
+}
+
+/* `first` begins: whoever comes last meets what the others have said. */
+static void differ(struct scene *scene, int first)
+{
+    int size = scene->place->size;
+
+    for (int i = 0; i < 2; i++) {
+        scene->runs[i] = (struct coll_run){.what = scene->pair[i]};
+        if (scene->pair[i].kind != (enum coll_kind)KIND_BARRIER)
+            coll_prepare(&scene->runs[i], &scene->pair[i], size);
+    }
+    for (int i = 0; i < size; i++) {
+        start_other(scene, (first + i) % size);
+        start(scene, (first + i) % size);
+    }
+    check(scene);
+    check_rest(scene);
+    for (int r = 0; r < size; r++)
+        tc_future_release(scene->futures[r]);
+    for (int i = 0; i < 2; i++) {
+        memset(scene->runs[i].future, 0, sizeof(scene->runs[i].future));
+        if (scene->pair[i].kind != (enum coll_kind)KIND_BARRIER)
+            coll_drop(&scene->runs[i]);
+    }
+}
+
+/* Fill the scene for a case; false: there is no such case. */
+static bool set_scene(struct scene *scene, struct place *place, int kind, enum field field,
+                      bool is_large, bool is_ordered)
+{
+    *scene = (struct scene){.place = place, .field = field, .is_ordered = is_ordered};
+    scene->pair[0] = (struct coll_case){.kind = (enum coll_kind)kind,
+                                        .count = is_large ? LARGE : SMALL,
+                                        .dtype = TC_DTYPE_F32,
+                                        .op = TC_REDUCE_SUM,
+                                        .numerics = TC_NUMERICS_CANONICAL,
+                                        .tag = is_ordered ? TC_TAG_ORDERED : TAG};
+    return make_pair(kind, field, scene->pair);
+}
+
+static const int sizes[] = {2, 3, 5};
+
+static void in_the_simulator(int kind, enum field field, bool is_large, bool is_ordered)
+{
+    struct sim_world_config config;
+    struct scene scene;
+
+    sim_world_config_default(&config);
+    config.net.eager_max = EAGER_BYTES;
+    for (size_t s = 0; s < TCI_LEN(sizes); s++)
+        for (int odd = 0; odd < sizes[s]; odd++) {
+            struct place place = {.size = sizes[s]};
+            uint64_t live = tci_alloc_live();
+
+            if (!set_scene(&scene, &place, kind, field, is_large, is_ordered))
+                return;
+            config.net.jitter = odd * 3;
+            place.sim = sim_world_new((uint32_t)sizes[s], &config);
+            scene.odd = odd;
+            differ(&scene, 0);
+            /* Nobody waited for a deadline. */
+            assert_true(place.sim->clock.now_ns < 2000 * TCI_NS_PER_MS);
+            sim_world_free(place.sim);
+            assert_int_equal(tci_alloc_live(), live);
+        }
+}
+
+static void one_field_differs_in_the_simulator(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int field = 0; field < FIELDS; field++)
+            for (int i = 0; i < 4; i++)
+                in_the_simulator(kind, (enum field)field, i % 2 == 1, i / 2 == 1);
+}
+
+/* One group for all cases of a size: what one leaves behind must not disturb the next. */
+static void one_field_differs_over_tcp(void **state)
+{
+    int every = test_effort() == 0 ? 7 : test_effort() == 1 ? 2 : 1, at = 0;
+    struct scene scene;
+    tc_config config;
+
+    (void)state;
+    tc_config_default(&config);
+    config.eager_bytes = EAGER_BYTES;
+    for (size_t s = 0; s < TCI_LEN(sizes); s++) {
+        struct place place = {.size = sizes[s]};
+        int told = 0;
+
+        world_open(&place.tcp, sizes[s], &config);
+        for (int kind = 0; kind < KINDS; kind++)
+            for (int field = 0; field < FIELDS; field++)
+                for (int i = 0; i < 4; i++) {
+                    if (at++ % every != 0 || !set_scene(&scene, &place, kind, (enum field)field,
+                                                        i % 2 == 1, i / 2 == 1))
+                        continue;
+                    scene.odd = at % sizes[s];
+                    differ(&scene, at / 2 % sizes[s]);
+                }
+        for (int r = 0; r < sizes[s]; r++)
+            told += tc_dist_health(place.tcp.group[r], NULL) == TC_ERR_MISMATCH;
+        assert_true(!place.is_told || told > 0);
+        world_close(&place.tcp);
+    }
+}
+
+/* What the log is to say is tested elsewhere; here it would say it thousands of times. */
+static void hush(tc_log_level_t level, const char *line, void *arg)
+{
+    (void)level;
+    (void)line;
+    (void)arg;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_field_differs_in_the_simulator),
+        cmocka_unit_test(one_field_differs_over_tcp),
+    };
+
+    tc_log_set_sink(hush, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
