@@ -29,10 +29,11 @@ TC_BEGIN_DECLS
  *   error that names the rank at fault.
  * - Calls under one tag that differ in the collective, type, operator, count, root, algorithm or
  *   numerics fail with TC_ERR_MISMATCH on every rank that takes part; the error shows both calls,
- *   and names the rank whose call is unlike that of the most.  One exception: a rank whose part is
- *   to send (the root of a broadcast, a sender) has nothing to wait for when the message is small,
- *   and may be done, with TC_OK, before it can hear of another call.  Then the log shows both,
- *   tc_dist_health() gives TC_ERR_MISMATCH from then on, and so does tc_dist_finalize().
+ *   and names the rank whose call is unlike that of the most.  One exception: in a broadcast,
+ *   scatter, reduce, gather or send, and where only two ranks of an all-to-all-v disagree on
+ *   their count, a rank that needs nothing of the one that differs may be done, with TC_OK, before
+ *   it can hear of that.  Then the log shows both, tc_dist_health() gives TC_ERR_MISMATCH from then
+ *   on, and so does tc_dist_finalize().
  * - TC_OK speaks for this rank: others may still be busy.  tc_dist_finalize() waits for all.
  * - Any thread. */
 
