@@ -1,4 +1,4 @@
-/* test_mismatch.c - calls of one tag that differ in one field: every rank that takes part is told. */
+/* test_mismatch.c - calls of one tag that differ in one field: every rank is told. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: timeout 300 */
 #include <setjmp.h>
@@ -120,9 +120,10 @@ static bool is_by_pair(enum field field, const struct coll_case *what)
 /* What the error must show of both calls. */
 static void words_of(enum field field, const struct coll_case pair[2], char says[2][32])
 {
-    static const char *const names[] = {
-        "allreduce(", "reduce_scatter(", "broadcast(",   "allgather(",       "reduce(",    "gather(",
-        "scatter(",   "alltoall(",       "allgatherv(", "reduce_scatterv(", "alltoallv(", "barrier("};
+    static const char *const names[] = {"allreduce(",       "reduce_scatter(", "broadcast(",
+                                        "allgather(",       "reduce(",         "gather(",
+                                        "scatter(",         "alltoall(",       "allgatherv(",
+                                        "reduce_scatterv(", "alltoallv(",      "barrier("};
 
     for (int i = 0; i < 2; i++) {
         const struct coll_case *what = &pair[i];
@@ -358,8 +359,8 @@ static void one_field_differs_over_tcp(void **state)
         for (int kind = 0; kind < KINDS; kind++)
             for (int field = 0; field < FIELDS; field++)
                 for (int i = 0; i < 4; i++) {
-                    if (at++ % every != 0 || !set_scene(&scene, &place, kind, (enum field)field,
-                                                        i % 2 == 1, i / 2 == 1))
+                    if (at++ % every != 0 ||
+                        !set_scene(&scene, &place, kind, (enum field)field, i % 2 == 1, i / 2 == 1))
                         continue;
                     scene.odd = at % sizes[s];
                     differ(&scene, at / 2 % sizes[s]);
