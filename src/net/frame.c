@@ -137,6 +137,17 @@ static const char *check_length(const struct tci_frame *frame)
     return frame->length == length ? NULL : "a frame of control with the wrong length";
 }
 
+const char *tci_frame_begins(const uint8_t *wire, size_t have)
+{
+    static const uint8_t begin[] = {MAGIC & 255, MAGIC >> 8, TCI_FRAME_VERSION};
+
+    for (size_t i = 0; i < have && i < sizeof(begin); i++)
+        if (wire[i] != begin[i])
+            return i < AT_VERSION ? "bytes that are no frame of tcdist"
+                                  : "a frame of another version of tcdist";
+    return NULL;
+}
+
 const char *tci_frame_decode(const uint8_t *wire, struct tci_frame *frame_out)
 {
     struct tci_frame frame = {.kind = wire[AT_KIND]};

@@ -42,6 +42,8 @@ struct tci_frame {
 };
 
 void tci_frame_encode(const struct tci_frame *frame, uint8_t *wire);
+/* Whether a header may begin so: NULL, or what is wrong with the bytes that have come. */
+const char *tci_frame_begins(const uint8_t *wire, size_t have);
 /* NULL, or what is wrong with it: a static text that continues "the peer sent ". */
 const char *tci_frame_decode(const uint8_t *wire, struct tci_frame *frame_out);
 

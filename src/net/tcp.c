@@ -207,6 +207,9 @@ static void tcp_notify(struct tci_transport *self, uint32_t peer, const struct t
         tci_link_dial(link);
     tci_notice_encode(notice, &frame, payload);
     tci_link_control(link, &frame, payload);
+    /* Whoever tells of a loss may exit the next moment, and must not be taken for its cause. */
+    if (notice->kind == TCI_NOTICE_LOST)
+        (void)tci_link_flush(link);
 }
 
 static void tcp_caps(const struct tci_transport *self, struct tci_caps *caps_out)

@@ -75,7 +75,10 @@ static void dial_failed(struct tci_link *link, int error)
         close(link->fd);
     link->fd = -1;
     link->dial_errno = error;
+    link->refusals = error == ECONNREFUSED ? link->refusals + 1 : 0;
     link->backoff_ms = (uint32_t)tci_min(2 * (size_t)link->backoff_ms, BACKOFF_MAX_MS);
+    if (link->refusals == TCI_TCP_REFUSALS_MAX)
+        link->deadline_ns = now_plus_ms(tcp, 0);
     if (link->yields || next_ns > link->deadline_ns)
         next_ns = link->deadline_ns;
     wake_at(link, next_ns);
@@ -191,6 +194,8 @@ void tci_link_on_dial_timer(struct tci_timer *timer)
     }
     if (link->yields)
         tci_link_lose(link, "announced a connection that did not come");
+    else if (link->refusals >= TCI_TCP_REFUSALS_MAX)
+        tci_link_lose(link, "refuses connections: it exited or was killed");
     else
         tci_link_lose(link, "cannot be reached: %s",
                       link->dial_errno != 0 ? strerror(link->dial_errno) : "no answer");

@@ -119,8 +119,9 @@ static const char *take_input(struct tci_link *link, const uint8_t *at, size_t l
             } else {
                 memcpy(rx->head + rx->have, at, part);
                 rx->have += (unsigned)part;
-                if (rx->have == TCI_HEAD_BYTES)
-                    wrong = take_head(link, rx->head);
+                /* A stranger's few bytes are not waited for to become a header. */
+                wrong = rx->have == TCI_HEAD_BYTES ? take_head(link, rx->head)
+                                                   : tci_frame_begins(rx->head, rx->have);
             }
         } else {
             part = tci_min(len, (size_t)rx->left);

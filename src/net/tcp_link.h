@@ -35,7 +35,10 @@ enum {
     TCI_TCP_EARLY_MAX = 1 << 18,         /* credits and wants that a peer may have us remember */
     TCI_TCP_HALF_MAX = 64,               /* accepted connections that have not greeted yet */
     TCI_TCP_GREET_MS = 5000,
-    TCI_TCP_DIAL_MS = 10000
+    TCI_TCP_DIAL_MS = 10000,
+    /* Every rank listens before any knows its address, so who refuses is gone: as many tries take
+     * 0.3 s, in case that a name or a route has just been changed. */
+    TCI_TCP_REFUSALS_MAX = 7
 };
 
 /* Messages of one tag that may be sent now: sent in order, one after the other, so that equal
@@ -106,8 +109,9 @@ struct tci_link {
     uint32_t backoff_ms;
     unsigned greet_have; /* bytes of the answer, in rx.notice */
     bool has_greeted;
-    int dial_errno; /* how the last try failed */
-    bool yields;    /* refused: the peer's own connection will come */
+    int dial_errno;    /* how the last try failed */
+    unsigned refusals; /* tries in a row that were refused */
+    bool yields;       /* refused: the peer's own connection will come */
     /* Once it stands. */
     struct tci_rx rx;
     struct tci_tx tx;
