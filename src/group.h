@@ -17,12 +17,22 @@ enum tci_group_state {
     TCI_GROUP_PARTING    /* … and after a loss, for what it said of that to go out */
 };
 
+/* Which way the all-reduces of a gloo group go, agreed by all its ranks (gloo.c). */
+enum tci_route {
+    TCI_ROUTE_NONE,   /* no gloo group */
+    TCI_ROUTE_BROKER, /* the cheapest way */
+    TCI_ROUTE_STAR,   /* through rank 0: some neighbours cannot reach each other */
+    TCI_ROUTE_RING    /* between neighbours */
+};
+
 struct tc_dist_ctx {
     struct tci_comm comm; /* first: tci_comm_of() */
     struct tci_list link; /* in context->groups */
     enum tci_group_state state;
     unsigned owners; /* of a group formed from the environment, often one; loop */
     bool is_from_env;
+    enum tci_route route;
+    bool traces_route;
     struct tci_task free_task;
     bool is_freeing;
     struct tci_timer goodbye; /* bounds the wait for the others' goodbye */

@@ -7,6 +7,7 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/log.h"
+#include "gloo.h"
 #include "group.h"
 #include "net/tcp.h"
 
@@ -25,6 +26,9 @@ struct join {
     tc_dist_ctx **out; /* borrowed until the future has settled */
     tc_future *future;
     struct tci_boot *boot; /* while it runs */
+    struct tci_gloo gloo;
+    tc_dist_ctx *group;     /* from there on until its ranks have agreed on a route */
+    struct tci_error error; /* why it was given up then */
 };
 
 static void free_join(struct join *join)
@@ -33,6 +37,7 @@ static void free_join(struct join *join)
         return;
     tci_free(join->url);
     tci_free(join->listen_url);
+    tci_gloo_fini(&join->gloo);
     tci_free(join);
 }
 
@@ -41,8 +46,8 @@ static void end_join(struct join *join, tc_status_t status, const struct tci_err
     tc_future *future = join->future;
 
     tci_list_del(&join->link);
-    free_join(join);
     tci_future_settle(future, status, error);
+    free_join(join);
 }
 
 static void fail_join(struct join *join, tc_status_t status, const char *why)
@@ -53,8 +58,33 @@ static void fail_join(struct join *join, tc_status_t status, const char *why)
     end_join(join, status, &error);
 }
 
-static void stand(struct join *join, struct tci_transport *transport,
-                  const struct tci_agreed *agreed)
+/* The group is closed; its error is the join's. */
+static void leave_group(struct join *join, tc_status_t status, const char *why)
+{
+    tci_group_close(join->group, NULL);
+    fail_join(join, status, why);
+}
+
+/* What was begun for the group has ended: it is the caller's, or of no use. */
+static void have_agreed(void *arg, enum tci_route route, const struct tci_error *error)
+{
+    struct join *join = arg;
+    tc_dist_ctx *group = join->group;
+
+    if (join->error.pub.status == TC_OK && error != NULL && error->pub.status != TC_OK) {
+        tci_error_copy(&join->error, error);
+        tci_group_close(group, NULL);
+    }
+    if (join->error.pub.status != TC_OK) {
+        end_join(join, join->error.pub.status, &join->error);
+        return;
+    }
+    group->route = route;
+    *join->out = group;
+    end_join(join, TC_OK, NULL);
+}
+
+static void stand(struct join *join, struct tci_transport *tcp, const struct tci_agreed *agreed)
 {
     struct tci_comm_config config = {.rank = join->options.rank,
                                      .size = join->options.world_size,
@@ -62,17 +92,20 @@ static void stand(struct join *join, struct tci_transport *transport,
                                      .segment_bytes = agreed->segment_bytes,
                                      .numerics = agreed->numerics,
                                      .algorithm = agreed->algorithm};
-    tc_dist_ctx *group = tci_group_new(join->context, transport, &config);
+    tc_dist_ctx *group = tci_group_new(join->context, tcp, &config);
 
     if (group == NULL) {
         fail_join(join, TC_ERR_ALLOC, "no memory left for a group");
         return;
     }
     group->is_from_env = join->is_from_env;
+    join->group = group;
     tci_log(TC_LOG_INFO, "rank %d of %d stands in its group over %s", config.rank, config.size,
-            config.size == 1 ? "nothing, alone" : transport->ops->name);
-    *join->out = group;
-    end_join(join, TC_OK, NULL);
+            config.size == 1 ? "nothing, alone" : tcp->ops->name);
+    if (!join->gloo.applies)
+        have_agreed(join, TCI_ROUTE_NONE, NULL);
+    else if (tci_gloo_agree(group, tcp, &join->gloo, have_agreed, join) != TC_OK)
+        leave_group(join, TC_ERR_ALLOC, "no memory left for a group");
 }
 
 static void have_met(void *arg, tc_status_t status, const struct tci_error *error,
@@ -100,8 +133,17 @@ static void have_met(void *arg, tc_status_t status, const struct tci_error *erro
 
 static void give_up(struct join *join, tc_status_t status, const char *why)
 {
-    tci_boot_cancel(join->boot);
-    fail_join(join, status, why);
+    if (join->group == NULL) {
+        tci_boot_cancel(join->boot);
+        fail_join(join, status, why);
+        return;
+    }
+    /* Its ranks agree on their route just now: that ends with the group. */
+    if (join->error.pub.status != TC_OK)
+        return;
+    tci_error_set(&join->error, status, -1, 0, "dist_init", "%s", why);
+    tci_list_del(&join->link);
+    tci_group_close(join->group, NULL);
 }
 
 static void close_joins(tc_context *context)
@@ -138,6 +180,7 @@ static void begin(struct tci_task *task)
                                    .url = join->url,
                                    .listen_fd = join->options.listen_fd,
                                    .listen_url = join->listen_url,
+                                   .advertise = join->gloo.advertise,
                                    .deadline_ns = TCI_NEVER};
 
     boot.mine = (struct tci_agreed){.segment_bytes = config->segment_bytes,
@@ -165,7 +208,7 @@ static void cancel(void *arg)
 {
     struct join *join = arg;
 
-    if (join->boot == NULL)
+    if (join->boot == NULL && join->group == NULL)
         return; /* not begun: it ends by its deadline */
     give_up(join, TC_ERR_CANCELLED, "dist_init was cancelled");
 }
@@ -236,13 +279,14 @@ tc_status_t tci_join_check(tc_context *context, const tc_dist_options *options, 
     return status == TC_OK ? check_url(options, error) : status;
 }
 
-/* A copy of what the caller gave; NULL without memory. */
-static struct join *join_new(tc_context *context, const tc_dist_options *options)
+/* A copy of what the caller gave; NULL on failure, with the cause in error. */
+static struct join *join_new(tc_context *context, const tc_dist_options *options,
+                             struct tci_error *error)
 {
     struct join *join = tci_alloc(sizeof(*join));
 
     if (join == NULL)
-        return NULL;
+        goto no_memory;
     tci_list_init(&join->link);
     join->task.fn = begin;
     join->context = context;
@@ -250,8 +294,13 @@ static struct join *join_new(tc_context *context, const tc_dist_options *options
     join->url = tci_strdup(options->rendezvous_url != NULL ? options->rendezvous_url : "");
     if (options->listen_url != NULL)
         join->listen_url = tci_strdup(options->listen_url);
+    if (tci_gloo_read(options, &join->gloo, error) != TC_OK)
+        goto free_join;
     if (join->url != NULL && (join->listen_url != NULL) == (options->listen_url != NULL))
         return join;
+no_memory:
+    tci_error_set(error, TC_ERR_ALLOC, -1, 0, "dist_init", "dist_init: no memory left");
+free_join:
     free_join(join);
     return NULL;
 }
@@ -265,10 +314,11 @@ tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is
 
     if (tci_join_check(context, options, out, &error) != TC_OK)
         return tci_future_failed(context, &error);
-    join = join_new(context, options);
-    if (join != NULL)
-        join->future = tci_future_new(context, cancel, join);
-    if (join == NULL || join->future == NULL) {
+    join = join_new(context, options, &error);
+    if (join == NULL)
+        return tci_future_failed(context, &error);
+    join->future = tci_future_new(context, cancel, join);
+    if (join->future == NULL) {
         tci_error_set(&error, TC_ERR_ALLOC, -1, 0, "dist_init", "dist_init: no memory left");
         free_join(join);
         return tci_future_failed(context, &error);

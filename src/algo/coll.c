@@ -216,6 +216,19 @@ static bool check_request(const struct tci_comm *comm, const struct tci_request 
            check_blocks(request, blocks->dst_counts, blocks->dst_offsets, n, error);
 }
 
+/* What the caller names, or what the roof advises instead of nothing. */
+static const char *name_algorithm(struct tci_comm *comm, const struct tci_op_args *args,
+                                  const tc_options *options)
+{
+    const char *named = options != NULL ? options->algorithm : NULL;
+    int numerics = options != NULL ? options->numerics : TC_NUMERICS_DEFAULT;
+
+    if (comm->advise == NULL || args->call.coll != TCI_COLL_ALLREDUCE)
+        return named;
+    return comm->advise(comm, &args->call,
+                        numerics == TC_NUMERICS_DEFAULT ? comm->numerics : numerics, named);
+}
+
 tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
 {
     struct tci_comm *comm = tci_comm_of(group);
@@ -234,7 +247,7 @@ tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
     if (request->op >= 0)
         tci_fold_init(&args.fold, request->dtype, (tc_reduce_op_t)request->op);
     if (tci_select(comm, &args, request->coll, options != NULL ? options->numerics : 0,
-                   options != NULL ? options->algorithm : NULL, &error) != TC_OK)
+                   name_algorithm(comm, &args, options), &error) != TC_OK)
         return tci_refuse(comm, &error);
     if (args.tag == TC_TAG_ORDERED) {
         args.space = TCI_SPACE_ORDERED;

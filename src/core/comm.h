@@ -51,6 +51,10 @@ struct tci_comm {
         bool is_known;
         struct tci_notice notice;
     } loss;
+    /* The roof's, or NULL: the algorithm of an all-reduce that names `named` (NULL: none), under
+     * resolved numerics; NULL: the cheapest.  Any thread. */
+    const char *(*advise)(struct tci_comm *comm, const struct tci_call *call, int numerics,
+                          const char *named);
     /* The roof's: asked when nothing is live any more, and when the transport has said goodbye. */
     void (*on_idle)(struct tci_comm *comm);
     void (*on_left)(struct tci_comm *comm);

@@ -12,4 +12,12 @@
 struct tci_transport *tci_tcp_open(struct tci_loop *loop, tc_context *context,
                                    struct tci_boot_result *result, struct tci_error *error);
 
+/* Try to link with a peer until a deadline, before anything is sent to it.  Unlike at the first
+ * message, a failure is no loss: the link is made anew when it is needed.  fn(arg, stands) is
+ * called once, on the loop, maybe from within this call, and at the latest when the transport is
+ * closed.  Loop thread. */
+typedef void (*tci_tcp_probe_fn)(void *arg, bool stands);
+void tci_tcp_probe(struct tci_transport *self, uint32_t peer, uint64_t deadline_ns,
+                   tci_tcp_probe_fn fn, void *arg);
+
 #endif

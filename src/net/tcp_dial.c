@@ -15,8 +15,9 @@
  *   HELLO (group, from, to)  -->  checked
  *            <------------------  WELCOME: the link stands; or REFUSE; or, to a stray, nothing
  *
- * When two ranks dial each other, the connection of the lower one is used: it refuses the other,
- * and the higher one takes what the lower one dialed.
+ * When two ranks dial each other, the connection of the lower one is used if it has got as far as
+ * its HELLO: it then refuses the other, and the higher one takes what the lower one dialed.  If it
+ * has not, it may never get there, and takes what the higher one dialed.
  */
 enum { GREETING = TCI_HEAD_BYTES + TCI_HELLO_BYTES };
 enum { BACKOFF_MIN_MS = 5, BACKOFF_MAX_MS = 500, ACCEPTS_MAX = 16, ACCEPT_PAUSE_MS = 100 };
@@ -192,6 +193,14 @@ void tci_link_on_dial_timer(struct tci_timer *timer)
             dial_once(link);
         return;
     }
+    if (link->probe_fn != NULL && link->live == 0 && !tci_link_has_output(link)) {
+        tci_link_dial_end(link);
+        link->state = TCI_LINK_NONE;
+        link->yields = false;
+        link->refusals = 0;
+        tci_link_end_probe(link, false);
+        return;
+    }
     if (link->yields)
         tci_link_lose(link, "announced a connection that did not come");
     else if (link->refusals >= TCI_TCP_REFUSALS_MAX)
@@ -201,18 +210,45 @@ void tci_link_on_dial_timer(struct tci_timer *timer)
                       link->dial_errno != 0 ? strerror(link->dial_errno) : "no answer");
 }
 
-void tci_link_dial(struct tci_link *link)
+static void dial_until(struct tci_link *link, uint64_t deadline_ns)
 {
-    struct tci_tcp *tcp = link->tcp;
-
     TC_ASSERT(link->state == TCI_LINK_NONE);
     link->state = TCI_LINK_DIALING;
-    link->deadline_ns = now_plus_ms(tcp, TCI_TCP_DIAL_MS);
+    link->deadline_ns = deadline_ns;
     link->backoff_ms = BACKOFF_MIN_MS;
     dial_once(link);
     /* A try that hangs is ended by the deadline. */
     if (link->timer.heap_at == 0)
         wake_at(link, link->deadline_ns);
+}
+
+void tci_link_dial(struct tci_link *link)
+{
+    dial_until(link, now_plus_ms(link->tcp, TCI_TCP_DIAL_MS));
+}
+
+void tci_link_end_probe(struct tci_link *link, bool stands)
+{
+    tci_tcp_probe_fn fn = link->probe_fn;
+
+    link->probe_fn = NULL;
+    if (fn != NULL)
+        fn(link->probe_arg, stands);
+}
+
+void tci_tcp_probe(struct tci_transport *self, uint32_t peer, uint64_t deadline_ns,
+                   tci_tcp_probe_fn fn, void *arg)
+{
+    struct tci_link *link = tci_link_get(tci_tcp_of(self), peer);
+
+    if (link == NULL || link->state == TCI_LINK_UP || link->state == TCI_LINK_DOWN) {
+        fn(arg, link != NULL && link->state == TCI_LINK_UP);
+        return;
+    }
+    TC_ASSERT(link->state == TCI_LINK_NONE && link->probe_fn == NULL);
+    link->probe_fn = fn;
+    link->probe_arg = arg;
+    dial_until(link, deadline_ns);
 }
 
 void tci_link_dial_end(struct tci_link *link)
@@ -253,7 +289,8 @@ static void half_greeted(struct tci_half *half, const struct tci_hello *hello)
     int fd = half->fd;
 
     if (link == NULL || link->state == TCI_LINK_UP || link->state == TCI_LINK_DOWN ||
-        (link->state == TCI_LINK_DIALING && tcp->rank < hello->from)) {
+        (link->state == TCI_LINK_DIALING && tcp->rank < hello->from && link->fd >= 0 &&
+         link->has_greeted)) {
         (void)send_greeting(fd, TCI_FRAME_REFUSE, NULL);
         half_free(half, false);
         return;

@@ -67,6 +67,7 @@ int tci_link_up(struct tci_link *link, int fd)
         tci_link_say_bye(link);
     if (tci_link_has_output(link) && tci_list_is_empty(&link->sending_link))
         tci_list_add(&tcp->sending, &link->sending_link);
+    tci_link_end_probe(link, true);
     return 0;
 }
 
@@ -125,6 +126,7 @@ static void link_end(struct tci_link *link, tc_status_t status)
     memset(&link->out, 0, sizeof(link->out));
     memset(&link->tx, 0, sizeof(link->tx));
     TC_ASSERT(link->live == 0);
+    tci_link_end_probe(link, false);
 }
 
 void tci_link_fini(struct tci_link *link)

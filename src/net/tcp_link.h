@@ -109,9 +109,11 @@ struct tci_link {
     uint32_t backoff_ms;
     unsigned greet_have; /* bytes of the answer, in rx.notice */
     bool has_greeted;
-    int dial_errno;    /* how the last try failed */
-    unsigned refusals; /* tries in a row that were refused */
-    bool yields;       /* refused: the peer's own connection will come */
+    int dial_errno;            /* how the last try failed */
+    unsigned refusals;         /* tries in a row that were refused */
+    bool yields;               /* refused: the peer's own connection will come */
+    tci_tcp_probe_fn probe_fn; /* NULL: it is needed, so that to fail is a loss */
+    void *probe_arg;           /* borrowed until probe_fn is called */
     /* Once it stands. */
     struct tci_rx rx;
     struct tci_tx tx;
@@ -200,6 +202,7 @@ uint8_t *tci_link_out_room(struct tci_link *link, size_t more);
 
 void tci_link_dial(struct tci_link *link);     /* NONE to DIALING */
 void tci_link_dial_end(struct tci_link *link); /* stops what dialing has begun */
+void tci_link_end_probe(struct tci_link *link, bool stands); /* harmless when there is none */
 void tci_link_on_dial_timer(struct tci_timer *timer);
 int tci_tcp_listen_start(struct tci_tcp *tcp);
 void tci_tcp_listen_end(struct tci_tcp *tcp);
