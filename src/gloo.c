@@ -182,7 +182,8 @@ const char *tci_gloo_advise(struct tci_comm *comm, const struct tci_call *call, 
                  tci_plan_find(TCI_COLL_ALLREDUCE, "centralized") != NULL)
             algorithm = "centralized";
     }
-    if (algorithm != NULL && (strcmp(algorithm, "ring") == 0 || strcmp(algorithm, "wide_chain") == 0))
+    if (algorithm != NULL &&
+        (strcmp(algorithm, "ring") == 0 || strcmp(algorithm, "wide_chain") == 0))
         route = "ring";
     if (group->traces_route)
         trace(comm, call, route);

@@ -53,9 +53,8 @@ static enum tci_route route_of(const struct ballot *ballot)
     static const enum tci_route routes[] = {[VOTE_BLOCKED] = TCI_ROUTE_STAR,
                                             [VOTE_NOT_WANTED] = TCI_ROUTE_BROKER,
                                             [VOTE_STANDS] = TCI_ROUTE_RING};
-    static const char *const texts[] = {[VOTE_BLOCKED] = "fallback",
-                                        [VOTE_NOT_WANTED] = "disabled",
-                                        [VOTE_STANDS] = "enabled"};
+    static const char *const texts[] = {
+        [VOTE_BLOCKED] = "fallback", [VOTE_NOT_WANTED] = "disabled", [VOTE_STANDS] = "enabled"};
 
     TC_ASSERT(ballot->value < TCI_LEN(routes));
     if (ballot->value == VOTE_BLOCKED && ballot->rank == 0)

@@ -129,7 +129,12 @@ bool boot_world_start_at(int place, int rank, int size, int fd, uint64_t timeout
     struct beginning beginning = {
         .timeout_ms = timeout_ms,
         .place = &boot_places[place],
-        .config = {.rank = rank, .size = size, .url = boot_url, .listen_fd = fd},
+        .config = {.rank = rank,
+                   .size = size,
+                   .url = boot_url,
+                   .listen_fd = fd,
+                   .listen_url = boot_places[place].listen_url,
+                   .advertise = boot_places[place].advertise},
     };
     struct tci_agreed *mine = &beginning.config.mine;
 

@@ -12,6 +12,7 @@ enum { BOOT_PLACES = 72 };
 
 /* One rank of a world; all ranks of a test share one boot_loop. */
 struct boot_place {
+    const char *listen_url, *advertise; /* set before the start; NULL: beside */
     struct tci_boot *boot;
     bool is_done;
     tc_status_t status;
