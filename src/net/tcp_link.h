@@ -200,8 +200,8 @@ uint8_t *tci_link_out_room(struct tci_link *link, size_t more);
 
 /* ---- tcp_dial.c ---- */
 
-void tci_link_dial(struct tci_link *link);     /* NONE to DIALING */
-void tci_link_dial_end(struct tci_link *link); /* stops what dialing has begun */
+void tci_link_dial(struct tci_link *link);                   /* NONE to DIALING */
+void tci_link_dial_end(struct tci_link *link);               /* stops what dialing has begun */
 void tci_link_end_probe(struct tci_link *link, bool stands); /* harmless when there is none */
 void tci_link_on_dial_timer(struct tci_timer *timer);
 int tci_tcp_listen_start(struct tci_tcp *tcp);
