@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "auth.h"
+#include "core/alloc.h"
 #include "core/base.h"
 #include "group.h"
 #include "net/addr.h"
@@ -219,6 +220,20 @@ tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out)
     return wait_and_release(tci_join(context, &options, true, out));
 }
 
+/* ---- sub-groups --------------------------------------------------------------------------- */
+
+tc_future *tc_dist_split_async(tc_dist_ctx *group, int color, int key, tc_dist_ctx **out)
+{
+    return tci_split(group, color, key, out);
+}
+
+tc_status_t tc_dist_split(tc_dist_ctx *group, int color, int key, tc_dist_ctx **out)
+{
+    if (group != NULL && !is_outside(group->comm.context, "dist_split"))
+        return TC_ERR_INVALID_ARG;
+    return wait_and_release(tci_split(group, color, key, out));
+}
+
 /* ---- questions ---------------------------------------------------------------------------- */
 
 tc_status_t tc_dist_health(tc_dist_ctx *group, int *lost_rank)
@@ -252,6 +267,7 @@ int tc_dist_rank(const tc_dist_ctx *group)
 /* ---- leaving ------------------------------------------------------------------------------ */
 
 struct leave {
+    struct tci_task task; /* of finalize_async */
     tc_dist_ctx *group;
     tc_future *left;
     bool at_once;
@@ -293,6 +309,42 @@ static tc_status_t leave_group(tc_dist_ctx *group, bool at_once, const char *nam
         return TC_OK;
     }
     return wait_and_release(left);
+}
+
+static void leave_task(struct tci_task *task)
+{
+    struct leave *leave = tci_container_of(task, struct leave, task);
+
+    begin_to_leave(leave);
+    if (leave->is_shared)
+        tci_future_settle(leave->left, TC_OK, NULL);
+    tci_free(leave);
+}
+
+tc_future *tc_dist_finalize_async(tc_dist_ctx *group)
+{
+    static const char name[] = "dist_finalize";
+    struct leave *leave;
+    tc_context *context;
+    tc_future *left;
+
+    if (group == NULL)
+        return tci_future_fail(NULL, TC_ERR_INVALID_ARG, name, "%s: the group is NULL", name);
+    context = group->comm.context;
+    left = tci_future_new(context, NULL, NULL);
+    if (left == NULL)
+        return tci_future_fail(context, TC_ERR_ALLOC, name, "%s: no memory left", name);
+    leave = tci_alloc(sizeof(*leave));
+    if (leave == NULL) {
+        struct tci_error error = {0};
+
+        tci_error_set(&error, TC_ERR_ALLOC, -1, 0, name, "%s: no memory left", name);
+        tci_future_settle(left, TC_ERR_ALLOC, &error);
+        return left;
+    }
+    *leave = (struct leave){.task = {.fn = leave_task}, .group = group, .left = left};
+    context->exec->ops->post_remote(context->exec, &leave->task);
+    return left;
 }
 
 tc_status_t tc_dist_finalize(tc_dist_ctx *group)

@@ -192,9 +192,13 @@ void tci_group_close(tc_dist_ctx *group, tc_future *left)
         group->left = left;
     if (group->state == TCI_GROUP_PARTING)
         return;
-    group->state = TCI_GROUP_CLOSING;
     tci_error_set(&closed, TC_ERR_CLOSED, group->comm.rank, 0, NULL, "rank %d has closed the group",
                   group->comm.rank);
+    if (group->state != TCI_GROUP_LEAVING) /* then all others are leaving, too */
+        tci_comm_tell_end(&group->comm, closed.text);
+    if (group->state == TCI_GROUP_FINISHING || group->state == TCI_GROUP_MEETING)
+        tci_error_copy(&group->reason, &closed); /* it does not end in order */
+    group->state = TCI_GROUP_CLOSING;
     tci_comm_break(&group->comm, &closed);
     if (!is_live(group) && group->barrier == NULL)
         part(group);

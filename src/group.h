@@ -29,7 +29,8 @@ struct tc_dist_ctx {
     struct tci_comm comm; /* first: tci_comm_of() */
     struct tci_list link; /* in context->groups */
     enum tci_group_state state;
-    unsigned owners; /* of a group formed from the environment, often one; loop */
+    _Atomic uint64_t splits; /* calls of split so far */
+    unsigned owners;         /* of a group formed from the environment, often one; loop */
     bool is_from_env;
     enum tci_route route;
     bool traces_route;
@@ -54,6 +55,9 @@ void tci_group_close(tc_dist_ctx *group, tc_future *left);
 /* Whether options are fit to form a group: TC_OK, or the cause in error.  Any thread. */
 tc_status_t tci_join_check(tc_context *context, const tc_dist_options *options, tc_dist_ctx **out,
                            struct tci_error *error);
+
+/* Split a group; the future of tc_dist_split_async.  Any thread. */
+tc_future *tci_split(tc_dist_ctx *parent, int color, int key, tc_dist_ctx **out);
 
 /* Form a group as options say; the future of tc_dist_init_async.  Any thread. */
 tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is_from_env,

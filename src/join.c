@@ -7,12 +7,10 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/log.h"
+#include "core/mux.h"
 #include "gloo.h"
 #include "group.h"
 #include "net/tcp.h"
-
-/* Number of the only group of a rendezvous; sub-groups will have others. */
-enum { WORLD = 1 };
 
 /* A group on its way. */
 struct join {
@@ -88,12 +86,16 @@ static void stand(struct join *join, struct tci_transport *tcp, const struct tci
 {
     struct tci_comm_config config = {.rank = join->options.rank,
                                      .size = join->options.world_size,
-                                     .group = WORLD,
+                                     .group = TCI_MUX_WORLD,
                                      .segment_bytes = agreed->segment_bytes,
                                      .numerics = agreed->numerics,
                                      .algorithm = agreed->algorithm};
-    tc_dist_ctx *group = tci_group_new(join->context, tcp, &config);
+    tc_dist_ctx *group = NULL;
+    struct tci_transport *view;
 
+    view = tci_mux_open(join->context->exec, tcp, (uint32_t)config.rank, (uint32_t)config.size);
+    if (view != NULL)
+        group = tci_group_new(join->context, view, &config);
     if (group == NULL) {
         fail_join(join, TC_ERR_ALLOC, "no memory left for a group");
         return;

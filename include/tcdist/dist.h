@@ -72,11 +72,36 @@ TC_API tc_future *tc_dist_init_async(tc_context *context, const tc_dist_options 
  * the same group, which then has one owner more. */
 TC_API tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out);
 
+/* Split a group: the ranks that give the same color form a group of their own, in which they are
+ * numbered by their keys, and by their ranks in `group` where these are equal.
+ *
+ * Every rank of `group` takes part, in the same order of such calls where there are several.
+ * With color < 0 a rank takes part and gets *out = NULL.  The new group shares the connections of
+ * `group` and opens none that `group` would not; it has tags, ordered calls, errors and an end of
+ * its own, and may be split in turn.  Groups that share connections are used, finalized and closed
+ * one by one, in any order and from any thread: a connection stays until the last group over it has
+ * been left on both sides.  The loss of a rank breaks the groups that it belongs to, and no others.
+ * Settings (segment size, numerics, algorithm) are those of `group`.
+ * Errors: TC_ERR_INVALID_ARG, TC_ERR_ALLOC, and those of the operations of `group`:
+ * TC_ERR_TIMEOUT names a rank that did not take part.  Not from a continuation. */
+TC_API tc_status_t tc_dist_split(tc_dist_ctx *group, int color, int key, tc_dist_ctx **out);
+
+/* The same without waiting: *out is set when the future has settled TC_OK, and must stay writable
+ * until then.  Cancelling it cancels the call on every rank that has not finished it.  Any thread,
+ * also inside a continuation. */
+TC_API tc_future *tc_dist_split_async(tc_dist_ctx *group, int color, int key, tc_dist_ctx **out);
+
 /* Leave a group in order: waits until every rank has come here and everything begun is done,
  * then frees the group.  After a failure it frees it at once and gives the group's first error.
  * TC_ERR_MISMATCH: it has left in order, but see tc_dist_health().  NULL is fine.  Not from a
  * continuation. */
 TC_API tc_status_t tc_dist_finalize(tc_dist_ctx *group);
+
+/* The same without waiting, for several ranks on one thread: the handle is dead from the call on,
+ * unless the future fails with TC_ERR_ALLOC; the future settles when the group is freed, and can't
+ * be cancelled.  A shutdown of the context meanwhile ends it with TC_ERR_CLOSED.  Any thread, also
+ * inside a continuation. */
+TC_API tc_future *tc_dist_finalize_async(tc_dist_ctx *group);
 
 /* Leave a group at once: pending operations fail with TC_ERR_CLOSED here, and with
  * TC_ERR_PEER_LOST, naming this rank, elsewhere.  The group is freed when its last operation has

@@ -252,6 +252,16 @@ void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice)
                                    !is_loss || comm->rank == 0 || peer == 0);
 }
 
+void tci_comm_tell_end(struct tci_comm *comm, const char *why)
+{
+    struct tci_notice notice = {.kind = TCI_NOTICE_LOST, .culprit = comm->rank};
+
+    if (comm->error.pub.status != TC_OK || comm->loss.is_known)
+        return;
+    snprintf(notice.text, sizeof(notice.text), "%.255s", why);
+    tci_comm_tell(comm, &notice);
+}
+
 void tci_comm_break(struct tci_comm *comm, const struct tci_error *error)
 {
     struct tci_list *link, *next;

@@ -110,6 +110,10 @@ static inline struct tci_tag_name tci_comm_tag_name(const struct tci_key *key, u
                                  .space = key->space};
 }
 
+/* This rank leaves a group that is whole, in the middle of things: to the others that is a loss of
+ * it, even where its links go on serving other groups.  `why` is a sentence. */
+void tci_comm_tell_end(struct tci_comm *comm, const char *why);
+
 /* Deadlines (diagnose.c): arm the operation's timer; ask the others; name the culprit. */
 void tci_diagnose_arm(struct tci_op *op);
 /* It runs, after it has waited for others. */
