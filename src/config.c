@@ -22,7 +22,7 @@
 #define SPIN_US_MAX      1000000
 
 static const char *const mode_names[] = {"thread", "manual", "host"};
-static const char *const numerics_names[] = {"default", "canonical", "fast"};
+static const char *const numerics_names[] = {"default", "canonical", "fast", "exact"};
 static const char *const log_names[] = {"error", "warn", "info", "debug"};
 
 /* ---- Words and numbers ---------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ static tc_status_t resolve_numerics(tc_config *config, struct tci_error *error)
 {
     const char *text = getenv("TCDIST_NUMERICS");
 
-    if (config->numerics < TC_NUMERICS_DEFAULT || config->numerics > TC_NUMERICS_FAST) {
+    if (config->numerics < TC_NUMERICS_DEFAULT || config->numerics > TC_NUMERICS_EXACT) {
         tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "init", "numerics %d is not known",
                       config->numerics);
         return TC_ERR_INVALID_ARG;
@@ -156,7 +156,7 @@ static tc_status_t resolve_numerics(tc_config *config, struct tci_error *error)
         return TC_OK;
     config->numerics = find_word(text, numerics_names, TCI_LEN(numerics_names));
     if (config->numerics <= TC_NUMERICS_DEFAULT)
-        return refuse(error, "TCDIST_NUMERICS", text, "canonical or fast");
+        return refuse(error, "TCDIST_NUMERICS", text, "canonical, fast or exact");
     return TC_OK;
 }
 

@@ -144,8 +144,8 @@ static void a_variable_that_does_not_parse_is_named(void **state)
         {"TCDIST_TIMEOUT", ".", "seconds"},
         {"TCDIST_TIMEOUT", "1.", "seconds"},
         {"TCDIST_TIMEOUT", "99999999999999999999", "seconds"},
-        {"TCDIST_NUMERICS", "default", "canonical or fast"},
-        {"TCDIST_NUMERICS", "slow", "canonical or fast"},
+        {"TCDIST_NUMERICS", "default", "canonical, fast or exact"},
+        {"TCDIST_NUMERICS", "slow", "canonical, fast or exact"},
         {"TCDIST_ALGORITHM", "rings", "ring"},
         {"TCDIST_SEGMENT_BYTES", "0", "number"},
         {"TCDIST_SEGMENT_BYTES", "4M", "number"},
@@ -219,7 +219,7 @@ static void settings_without_meaning_are_refused(void **state)
     REFUSED(loop_mode, 3, TC_ERR_INVALID_ARG);
     REFUSED(loop_mode, -2, TC_ERR_INVALID_ARG);
     REFUSED(timeout_ms, -2, TC_ERR_INVALID_ARG);
-    REFUSED(numerics, 3, TC_ERR_INVALID_ARG);
+    REFUSED(numerics, 4, TC_ERR_INVALID_ARG);
     REFUSED(algorithm, "fastest", TC_ERR_INVALID_ARG);
     REFUSED(spin_us, -2, TC_ERR_INVALID_ARG);
     REFUSED(segment_bytes, SIZE_MAX, TC_ERR_INVALID_ARG);

@@ -232,6 +232,10 @@ static const struct call differing[][2] = {
      {0, 10, TC_DTYPE_F32, TC_REDUCE_SUM, 0, 0, "direct", "sum, direct)"}},
     {{0, 10, TC_DTYPE_F32, TC_REDUCE_SUM, 0, TC_NUMERICS_FAST, NULL, ", fast)"},
      {0, 10, TC_DTYPE_F32, TC_REDUCE_SUM, 0, TC_NUMERICS_CANONICAL, NULL, "sum"}},
+    {{0, 10, TC_DTYPE_F32, TC_REDUCE_SUM, 0, TC_NUMERICS_EXACT, NULL, ", exact)"},
+     {0, 10, TC_DTYPE_F32, TC_REDUCE_SUM, 0, TC_NUMERICS_CANONICAL, NULL, "sum"}},
+    {{0, LARGE, TC_DTYPE_F32, TC_REDUCE_SUM, 0, TC_NUMERICS_EXACT, NULL, ", exact)"},
+     {0, LARGE, TC_DTYPE_F32, TC_REDUCE_SUM, 0, TC_NUMERICS_FAST, NULL, ", fast)"}},
 };
 
 /* The rank that differs fails in any case; of the others those that were not done yet. */

@@ -255,7 +255,7 @@ static void combinations_without_meaning_are_refused_in_words(void **state)
 {
     tc_future *nothing = NULL;
     tc_options plain = defaults();
-    struct refusal cases[12] = {{.options = plain}};
+    struct refusal cases[16] = {{.options = plain}};
     size_t n = 0;
     int32_t value[1] = {1};
 
@@ -267,7 +267,7 @@ static void combinations_without_meaning_are_refused_in_words(void **state)
     REFUSE(priority, 128, TC_ERR_INVALID_ARG, "allreduce: priority 128 is not in -128 … 127");
     REFUSE(priority, -129, TC_ERR_INVALID_ARG, "allreduce: priority -129 is not in -128 … 127");
     REFUSE(timeout_ms, -2, TC_ERR_INVALID_ARG, "allreduce: timeout_ms -2 is negative");
-    REFUSE(numerics, 3, TC_ERR_INVALID_ARG, "allreduce: numerics 3 is no tc_numerics_t");
+    REFUSE(numerics, 4, TC_ERR_INVALID_ARG, "allreduce: numerics 4 is no tc_numerics_t");
     REFUSE(n_after, 3, TC_ERR_INVALID_ARG, "allreduce: after is NULL, n_after 3");
     REFUSE(n_after, 1, TC_ERR_INVALID_ARG, "allreduce: after[0] is NULL");
     cases[n - 1].options.after = &nothing;
@@ -285,6 +285,13 @@ static void combinations_without_meaning_are_refused_in_words(void **state)
     cases[n - 1].options.numerics = TC_NUMERICS_FAST;
     cases[n - 1].dtype = TC_DTYPE_I32;
     cases[n - 1].op = TC_REDUCE_AVG;
+    REFUSE(algorithm, "ring", TC_ERR_UNSUPPORTED,
+           "allreduce: algorithm \"ring\" rounds sums of some ranks: ask for TC_NUMERICS_CANONICAL "
+           "or TC_NUMERICS_FAST, or for \"oneshot\" or \"direct\"");
+    cases[n - 1].options.numerics = TC_NUMERICS_EXACT;
+    REFUSE(numerics, TC_NUMERICS_EXACT, TC_ERR_UNSUPPORTED,
+           "allreduce: a product of f32 cannot be kept exactly: ask for TC_NUMERICS_CANONICAL");
+    cases[n - 1].op = TC_REDUCE_PROD;
 
     (void)state;
     for (size_t i = 0; i < n; i++) {

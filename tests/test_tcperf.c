@@ -78,6 +78,20 @@ static void fast_numerics_are_near_enough(void **state)
     tool_close(&run);
 }
 
+static void exact_numerics_are_right_and_have_no_product_of_floats(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    run_well(&run, TCPERF("3", "--op", "allreduce,reduce_scatter", "-d", "all", "-o",
+                          "sum,avg,prod,min", "-b", "50001", "-e", "50001", "--numerics", "exact"));
+
+    assert_non_null(strstr(run.out.data, "# wrong elements: 0\n"));
+    assert_non_null(strstr(run.out.data, "# f32 prod left out: not defined\n"));
+    assert_non_null(strstr(run.out.data, "loop thread, exact, algorithm chosen"));
+    tool_close(&run);
+}
+
 static void many_in_flight_are_right_in_both_loops(void **state)
 {
     static const char *const loops[] = {"thread", "manual"};
@@ -253,6 +267,7 @@ int main(void)
         cmocka_unit_test(alone_every_operation_is_right),
         cmocka_unit_test(every_type_and_operator_is_right_on_three_ranks),
         cmocka_unit_test(fast_numerics_are_near_enough),
+        cmocka_unit_test(exact_numerics_are_right_and_have_no_product_of_floats),
         cmocka_unit_test(many_in_flight_are_right_in_both_loops),
         cmocka_unit_test(a_spoiled_result_is_found_and_told),
         cmocka_unit_test(a_spoiled_result_is_found_with_fast_numerics),

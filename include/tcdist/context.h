@@ -26,7 +26,8 @@ typedef enum tc_loop_mode {
 typedef enum tc_numerics {
     TC_NUMERICS_DEFAULT = 0,   /* of the context; there: canonical */
     TC_NUMERICS_CANONICAL = 1, /* bit for bit tc_reduce_reference(), whatever carries it out */
-    TC_NUMERICS_FAST = 2       /* the algorithm's own order; same bits on all ranks and runs */
+    TC_NUMERICS_FAST = 2,      /* the algorithm's own order; same bits on all ranks and runs */
+    TC_NUMERICS_EXACT = 3      /* tc_reduce_reference_exact(): real numbers, rounded once */
 } tc_numerics_t;
 
 /* Settings of a context; fill with tc_config_default(), then change.
@@ -44,7 +45,8 @@ typedef struct tc_config {
     void *reactor_arg;
     /* Of every operation; 0: TCDIST_TIMEOUT in seconds [30 s]; -1: none. */
     int timeout_ms;
-    /* tc_numerics_t; DEFAULT: TCDIST_NUMERICS, canonical|fast [canonical].  Rank 0's counts. */
+    /* tc_numerics_t; DEFAULT: TCDIST_NUMERICS, canonical|fast|exact [canonical].  That of rank 0
+     * counts. */
     int numerics;
     /* For every collective that has it; NULL: TCDIST_ALGORITHM [chosen].  Rank 0's counts. */
     const char *algorithm;

@@ -73,6 +73,20 @@ TC_API tc_status_t tc_reduce_supported(tc_dtype_t dtype, tc_reduce_op_t op);
 TC_API tc_status_t tc_reduce_reference(void *out, const void *const *in, int n_ranks, size_t count,
                                        tc_dtype_t dtype, tc_reduce_op_t op);
 
+/* out[i] = in[0][i] + in[1][i] + … + in[n_ranks - 1][i] as real numbers, rounded once: the
+ * definition of TC_NUMERICS_EXACT.
+ *
+ * SUM of floats and of each component of C64 is the exact sum, AVG the exact sum divided by
+ * n_ranks; either is rounded once, to nearest with ties to even, so that the order of the ranks
+ * does not matter.  Only the result can overflow.  An exact zero is +0, but -0 where all
+ * contributions are -0; infinities of both signs, or a NaN, give the type's quiet NaN.  PROD of
+ * floats and C64 is refused with TC_ERR_UNSUPPORTED.  Everything else is tc_reduce_reference(),
+ * which does not depend on the order there.
+ *
+ * Arguments, errors and thread as tc_reduce_reference().  Source: docs/determinism.md. */
+TC_API tc_status_t tc_reduce_reference_exact(void *out, const void *const *in, int n_ranks,
+                                             size_t count, tc_dtype_t dtype, tc_reduce_op_t op);
+
 TC_END_DECLS
 
 #endif

@@ -85,7 +85,7 @@ bool tci_check_options(const tc_options *options, const tc_context *context,
         return bad(error, name, "priority %d is not in -128 … 127", options->priority);
     if (options->timeout_ms < -1)
         return bad(error, name, "timeout_ms %d is negative", options->timeout_ms);
-    if (options->numerics < TC_NUMERICS_DEFAULT || options->numerics > TC_NUMERICS_FAST)
+    if (options->numerics < TC_NUMERICS_DEFAULT || options->numerics > TC_NUMERICS_EXACT)
         return bad(error, name, "numerics %d is no tc_numerics_t", options->numerics);
     return check_after(options, context, error, name);
 }

@@ -173,6 +173,7 @@ const struct tci_plan tci_direct_reduce = {
     .layout = TCI_LAYOUT_CUT,
     .id = TCI_ALGO_DIRECT,
     .canonical = true,
+    .whole = true,
     .is_used = true,
     .steps = reduce_steps,
     .blocks = tci_each_rank,

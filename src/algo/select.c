@@ -65,17 +65,23 @@ static tc_status_t refuse(struct tci_error *error, const struct tci_op_args *arg
 }
 
 /* Whether a plan can keep the promises of the call. */
-static tc_status_t check(const struct tci_op_args *args, const struct tci_plan *plan,
-                         bool is_canonical, struct tci_error *error)
+static tc_status_t check(const struct tci_op_args *args, const struct tci_plan *plan, int numerics,
+                         struct tci_error *error)
 {
     bool folds = args->call.op != 255;
 
     if (plan->equal && args->blocks.src_counts != NULL)
         return refuse(error, args, plan->name,
                       "needs blocks of one length: use \"direct\", or the call without counts");
-    if (!folds || plan->canonical || args->shape.size == 1)
+    if (!folds || args->shape.size == 1)
         return TC_OK;
-    if (is_canonical)
+    if (numerics == TC_NUMERICS_EXACT && !plan->whole)
+        return refuse(error, args, plan->name,
+                      "rounds sums of some ranks: ask for TC_NUMERICS_CANONICAL or "
+                      "TC_NUMERICS_FAST, or for \"oneshot\" or \"direct\"");
+    if (plan->canonical)
+        return TC_OK;
+    if (numerics != TC_NUMERICS_FAST)
         return refuse(error, args, plan->name,
                       "does not fold in rank order: ask for TC_NUMERICS_FAST, or for \"oneshot\" "
                       "or \"direct\"");
@@ -114,6 +120,22 @@ static uint32_t cuts(const struct tci_op_args *args)
     return (uint32_t)tci_min(tci_max(pieces, 1), CUTS_MAX);
 }
 
+/* Exact numerics take kernels of their own, which not every operator has. */
+static tc_status_t make_exact(struct tci_op_args *args, struct tci_error *error)
+{
+    tc_dtype_t dtype = (tc_dtype_t)args->call.dtype;
+    tc_status_t status;
+
+    if (args->call.op == 255)
+        return TC_OK;
+    status = tci_fold_init_exact(&args->fold, dtype, (tc_reduce_op_t)args->call.op);
+    if (status != TC_OK)
+        tci_error_set(error, status, -1, args->tag, args->name,
+                      "%s: a product of %s cannot be kept exactly: ask for TC_NUMERICS_CANONICAL",
+                      args->name, tc_dtype_name(dtype));
+    return status;
+}
+
 static size_t lane_elems(const struct tci_comm *comm, const struct tci_op_args *args)
 {
     size_t per_elem = tci_max(args->elem_bytes, 1);
@@ -136,9 +158,14 @@ tc_status_t tci_select(const struct tci_comm *comm, struct tci_op_args *args, en
     if (numerics == TC_NUMERICS_DEFAULT)
         numerics = comm->numerics;
     args->is_canonical = numerics != TC_NUMERICS_FAST;
+    if (numerics == TC_NUMERICS_EXACT) {
+        status = make_exact(args, error);
+        if (status != TC_OK)
+            return status;
+    }
     if (algorithm == NULL && comm->algorithm[0] != '\0')
         plan = tci_plan_find(coll, comm->algorithm);
-    if (plan != NULL && check(args, plan, args->is_canonical, &(struct tci_error){0}) != TC_OK)
+    if (plan != NULL && check(args, plan, numerics, &(struct tci_error){0}) != TC_OK)
         plan = NULL; /* a default for everything applies where it can */
     if (plan == NULL)
         plan = tci_plan_find(coll, algorithm != NULL ? algorithm : choose(comm, args, coll));
@@ -148,12 +175,14 @@ tc_status_t tci_select(const struct tci_comm *comm, struct tci_op_args *args, en
                       "%s has no algorithm \"%s\"; it has: %s", args->name, algorithm, names);
         return TC_ERR_INVALID_ARG;
     }
-    status = check(args, plan, args->is_canonical, error);
+    status = check(args, plan, numerics, error);
     if (status != TC_OK)
         return status;
     args->plan = plan;
     args->shape.radix = TREE_RADIX;
-    args->call.plan = (uint8_t)(plan->id | (args->is_canonical ? 0 : 128));
+    args->call.plan = (uint8_t)(plan->id | (numerics == TC_NUMERICS_FAST    ? TCI_CALL_FAST
+                                            : numerics == TC_NUMERICS_EXACT ? TCI_CALL_EXACT
+                                                                            : 0));
     args->lane_elems = lane_elems(comm, args);
     args->shape.cuts = cuts(args);
     return TC_OK;

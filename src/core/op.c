@@ -417,7 +417,10 @@ const char *tci_call_print(const struct tci_comm *comm, const struct tci_call *c
                            size_t text_bytes)
 {
     char root[32] = "", op[16] = "", plan[32] = "";
-    uint8_t id = call->plan & 127;
+    uint8_t id = call->plan & TCI_CALL_PLAN;
+    const char *rounds = call->plan & TCI_CALL_FAST    ? ", fast"
+                         : call->plan & TCI_CALL_EXACT ? ", exact"
+                                                       : "";
     const char *name = NULL;
     size_t used;
 
@@ -434,9 +437,9 @@ const char *tci_call_print(const struct tci_comm *comm, const struct tci_call *c
     if (comm->plan_name != NULL)
         name = comm->plan_name(call->coll, id);
     if (name != NULL)
-        snprintf(plan, sizeof(plan), ", %s%s", name, call->plan & 128 ? ", fast" : "");
+        snprintf(plan, sizeof(plan), ", %s%s", name, rounds);
     else if (id != 0)
-        snprintf(plan, sizeof(plan), ", plan %d%s", id, call->plan & 128 ? ", fast" : "");
+        snprintf(plan, sizeof(plan), ", plan %d%s", id, rounds);
     if (call->dtype == 255)
         used = (size_t)snprintf(text, text_bytes, "%s%s%s%s", tci_coll_name(call->coll),
                                 plan[0] != 0 ? "(" : "", plan[0] != 0 ? plan + 2 : "",

@@ -103,8 +103,9 @@ struct tci_plan {
     const char *name; /* "ring": the algorithm */
     enum tci_coll coll;
     enum tci_layout layout;
-    uint8_t id;     /* on the wire; unique within coll, stable */
+    uint8_t id;     /* on the wire; unique within coll, stable; at most 63 */
     bool canonical; /* folds in rank order, rounds once; also true where nothing folds */
+    bool whole;     /* a fold sees the contributions of all ranks at once: may be exact */
     bool is_used;   /* offered to users; false: only by name */
     bool equal;     /* only for blocks of one length, in one piece: not for the v-forms */
     bool packed;    /* the slots of TMP lie close together */

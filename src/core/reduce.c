@@ -81,7 +81,7 @@ int tci_isa_usable(enum tci_isa isa)
 
 /* The last usable family of the enum.  The processor is asked once; threads that come at the same
  * time all find the same answer.  relaxed: nothing but the number itself is published. */
-static enum tci_isa best_isa(void)
+enum tci_isa tci_isa_best(void)
 {
     static atomic_int cached = -1;
     int best = atomic_load_explicit(&cached, memory_order_relaxed);
@@ -121,7 +121,7 @@ static tc_status_t init_fold(struct tci_fold *fold, tc_dtype_t dtype, tc_reduce_
 
 tc_status_t tci_fold_init(struct tci_fold *fold, tc_dtype_t dtype, tc_reduce_op_t op)
 {
-    return init_fold(fold, dtype, op, best_isa());
+    return init_fold(fold, dtype, op, tci_isa_best());
 }
 
 tc_status_t tci_fold_init_isa(struct tci_fold *fold, tc_dtype_t dtype, tc_reduce_op_t op,

@@ -31,6 +31,15 @@ struct tci_fold {
 /* Look the kernels up, the fastest that this processor has; fails as tc_reduce_supported(). */
 tc_status_t tci_fold_init(struct tci_fold *fold, tc_dtype_t dtype, tc_reduce_op_t op);
 
+/* The same for exact numerics: many() gives the bits of tc_reduce_reference_exact().  For SUM and
+ * AVG of floats pair and divide are NULL, since a rounded part of a sum is of no use to an exact
+ * one.  Fails as tci_exact_supported(). */
+tc_status_t tci_fold_init_exact(struct tci_fold *fold, tc_dtype_t dtype, tc_reduce_op_t op);
+
+/* Whether exact numerics have an operator for a type: as tc_reduce_supported(), and
+ * TC_ERR_UNSUPPORTED for PROD of floats. */
+tc_status_t tci_exact_supported(tc_dtype_t dtype, tc_reduce_op_t op);
+
 /* Families of kernels, all with the same bits; the plain one is portable C. */
 enum tci_isa { TCI_ISA_PLAIN, TCI_ISA_AVX2, TCI_ISA_AVX512, TCI_ISA_NEON, TCI_ISA_COUNT };
 
@@ -40,9 +49,14 @@ const char *tci_isa_name(enum tci_isa isa);
 /* Whether this build and this processor can run a family. */
 int tci_isa_usable(enum tci_isa isa);
 
-/* As tci_fold_init() for one family, for tests and benches; rows that the family lacks are the
- * plain ones.  TC_ERR_UNSUPPORTED when the family is not usable. */
+/* The fastest family that this processor has. */
+enum tci_isa tci_isa_best(void);
+
+/* As tci_fold_init() and tci_fold_init_exact() for one family, for tests and benches; rows that the
+ * family lacks are the plain ones.  TC_ERR_UNSUPPORTED when the family is not usable. */
 tc_status_t tci_fold_init_isa(struct tci_fold *fold, tc_dtype_t dtype, tc_reduce_op_t op,
                               enum tci_isa isa);
+tc_status_t tci_fold_init_exact_isa(struct tci_fold *fold, tc_dtype_t dtype, tc_reduce_op_t op,
+                                    enum tci_isa isa);
 
 #endif

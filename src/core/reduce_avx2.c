@@ -1,5 +1,6 @@
 /* reduce_avx2.c - vector kernels for x86-64 with AVX2 and F16C. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "reduce_exact.h"
 #include "reduce_table.h"
 
 #ifdef TCI_HAVE_X86_KERNELS
@@ -10,6 +11,7 @@
 #define TARGET       __attribute__((target("avx2,f16c")))
 #define HELPER       TARGET __attribute__((always_inline, unused)) static inline
 #define KERNEL_TABLE tci_kernels_avx2
+#define EXACT_TABLE  tci_exact_avx2
 
 typedef unsigned char byte;
 
@@ -193,7 +195,14 @@ HELPER void load_edge(byte *p, const byte *from, size_t len)
     memcpy(p, from, len);
 }
 
+HELPER int any_bits(vu32 x)
+{
+    return _mm256_testz_si256((__m256i)x, (__m256i)x) == 0;
+}
+
 #include "reduce_vector.h"
+
+#include "reduce_exact_vector.h"
 
 #else
 

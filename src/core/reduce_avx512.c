@@ -1,5 +1,6 @@
 /* reduce_avx512.c - vector kernels for x86-64 with AVX-512 F, BW, DQ and VL. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "reduce_exact.h"
 #include "reduce_table.h"
 
 #ifdef TCI_HAVE_X86_KERNELS
@@ -10,6 +11,7 @@
 #define TARGET       __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c")))
 #define HELPER       TARGET __attribute__((always_inline, unused)) static inline
 #define KERNEL_TABLE tci_kernels_avx512
+#define EXACT_TABLE  tci_exact_avx512
 
 typedef unsigned char byte;
 
@@ -154,7 +156,14 @@ HELPER void load_edge(byte *p, const byte *from, size_t len)
     _mm512_storeu_si512(p, _mm512_maskz_loadu_epi8(mask, from));
 }
 
+HELPER int any_bits(vu32 x)
+{
+    return _mm512_test_epi32_mask((__m512i)x, (__m512i)x) != 0;
+}
+
 #include "reduce_vector.h"
+
+#include "reduce_exact_vector.h"
 
 #else
 

@@ -1,5 +1,6 @@
 /* reduce_neon.c - vector kernels for 64-bit ARM. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "reduce_exact.h"
 #include "reduce_table.h"
 
 #ifdef TCI_HAVE_NEON_KERNELS
@@ -10,6 +11,7 @@
 #define TARGET
 #define HELPER       __attribute__((always_inline, unused)) static inline
 #define KERNEL_TABLE tci_kernels_neon
+#define EXACT_TABLE  tci_exact_neon
 
 typedef unsigned char byte;
 
@@ -170,7 +172,14 @@ HELPER void load_edge(byte *p, const byte *from, size_t len)
     memcpy(p, from, len);
 }
 
+HELPER int any_bits(vu32 x)
+{
+    return vmaxvq_u32((uint32x4_t)x) != 0;
+}
+
 #include "reduce_vector.h"
+
+#include "reduce_exact_vector.h"
 
 #else
 

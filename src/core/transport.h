@@ -38,8 +38,9 @@ struct tci_call {
     uint8_t coll;  /* enum tci_coll */
     uint8_t dtype; /* tc_dtype_t; 255: none */
     uint8_t op;    /* tc_reduce_op_t; 255: none */
-    uint8_t plan;  /* id of the plan; top bit: fast numerics */
+    uint8_t plan;  /* id of the plan, and one of the bits below */
 };
+enum { TCI_CALL_FAST = 128, TCI_CALL_EXACT = 64, TCI_CALL_PLAN = 63 };
 
 /* Which message this is.  Both ends compute it from the plan, so there is no wildcard.  Equal keys
  * of one pair of ranks, sent with one priority, match in the order in which they were posted; an

@@ -144,7 +144,7 @@ tc_status_t tci_boot_table_decode(const uint8_t *bytes, struct tci_boot_result *
     if (get_number(bytes + 16, 4) != (uint64_t)result->size || get_number(bytes + 20, 4) != 0)
         return TC_ERR_TRANSPORT;
     memcpy(agreed.algorithm, bytes + 41, sizeof agreed.algorithm);
-    if (agreed.numerics > TC_NUMERICS_FAST ||
+    if (agreed.numerics > TC_NUMERICS_EXACT ||
         memchr(agreed.algorithm, '\0', sizeof agreed.algorithm) == NULL)
         return TC_ERR_TRANSPORT;
 

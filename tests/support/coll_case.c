@@ -42,7 +42,9 @@ static void put_bit(unsigned char *to, tc_dtype_t dtype, bool bit)
 
 static void fill(unsigned char *data, size_t bytes, const struct coll_case *what, int rank)
 {
-    uint64_t state = 0x9e3779b97f4a7c15u * (what->seed + 1u) + (uint64_t)rank * 7919u + 1u;
+    bool is_exact = what->numerics == TC_NUMERICS_EXACT;
+    uint64_t who = (uint64_t)(is_exact ? rank / 2 : rank);
+    uint64_t state = 0x9e3779b97f4a7c15u * (what->seed + 1u) + who * 7919u + 1u;
     size_t each = tc_dtype_size(what->dtype);
 
     for (size_t i = 0; i < bytes; i += each) {
@@ -51,6 +53,8 @@ static void fill(unsigned char *data, size_t bytes, const struct coll_case *what
             put_bit(data + i, what->dtype, bits >> 20 & 1);
         else
             memcpy(data + i, &bits, each);
+        if (is_exact && rank % 2 == 1) /* mostly the opposite of the rank before */
+            data[i + (bits >> 40 & 3 ? each - 1 : 0)] ^= 0x80;
     }
 }
 
@@ -300,10 +304,10 @@ static void expect_fold(const struct coll_run *run, int rank, unsigned char *out
 
     for (int r = 0; r < run->size; r++)
         in[r] = run->input[r] + skip;
-    assert_int_equal(tc_reduce_reference(out, in, run->size,
-                                         is_cut ? b_count(run, rank) : what->count, what->dtype,
-                                         what->op),
-                     TC_OK);
+    assert_int_equal(
+        (what->numerics == TC_NUMERICS_EXACT ? tc_reduce_reference_exact : tc_reduce_reference)(
+            out, in, run->size, is_cut ? b_count(run, rank) : what->count, what->dtype, what->op),
+        TC_OK);
 }
 
 /* What rank must have now, in `out`. */
@@ -390,7 +394,9 @@ const char *coll_describe(const struct coll_run *run, char *text, size_t text_by
     snprintf(text, text_bytes, "%s of %zu %s, %s, root %d%s%s, algorithm %s, %d ranks",
              names[what->kind], what->count, tc_dtype_name(what->dtype),
              tc_reduce_op_name(what->op), what->root, what->in_place ? ", in place" : "",
-             what->numerics == TC_NUMERICS_FAST ? ", fast" : "",
+             what->numerics == TC_NUMERICS_FAST    ? ", fast"
+             : what->numerics == TC_NUMERICS_EXACT ? ", exact"
+                                                   : "",
              what->algorithm == NULL ? "chosen" : what->algorithm, run->size);
     return text;
 }

@@ -58,6 +58,9 @@ static tc_status_t expect_fold(struct check *check, int tag_index, size_t first,
         pattern_fill(input, line->dtype, key_of(check, rank, tag_index), first, count);
         check->pointers[rank] = input;
     }
+    if (check->world->options->numerics == TC_NUMERICS_EXACT)
+        return tc_reduce_reference_exact(check->expected, check->pointers, check->world->ranks,
+                                         count, line->dtype, line->reduce);
     return tc_reduce_reference(check->expected, check->pointers, check->world->ranks, count,
                                line->dtype, line->reduce);
 }

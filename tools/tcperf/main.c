@@ -64,12 +64,22 @@ static tc_status_t run_places(struct world *world, struct report *report, struct
     return status;
 }
 
+/* With no elements a reference does nothing but say whether it is defined. */
+static bool is_defined(const struct options *options, const struct line *line)
+{
+    if (!line->operation->has_reduce)
+        return true;
+    if (options->numerics == TC_NUMERICS_EXACT)
+        return tc_reduce_reference_exact(NULL, NULL, 1, 0, line->dtype, line->reduce) == TC_OK;
+    return tc_reduce_supported(line->dtype, line->reduce) == TC_OK;
+}
+
 static tc_status_t run_sizes(struct world *world, struct report *report, struct line *line)
 {
     const struct options *options = world->options;
     tc_status_t status = TC_OK;
 
-    if (line->operation->has_reduce && tc_reduce_supported(line->dtype, line->reduce) != TC_OK) {
+    if (!is_defined(options, line)) {
         report_skip(report, line, "not defined");
         return TC_OK;
     }

@@ -63,7 +63,7 @@ static const struct argp_option argp_options[] = {
     {"loop", KEY_LOOP, "MODE", 0, "thread: the loop has a thread; manual: the rank turns it", 3},
     {"spin-us", KEY_SPIN_US, "N", 0, "Microseconds that a wait polls before it sleeps", 3},
     {"algorithm", KEY_ALGORITHM, "NAME", 0, "For every collective that has it", 3},
-    {"numerics", KEY_NUMERICS, "NAME", 0, "canonical or fast (canonical)", 3},
+    {"numerics", KEY_NUMERICS, "NAME", 0, "canonical, fast or exact (canonical)", 3},
     {NULL, 0, NULL, 0, "Where it is written:", 4},
     {"csv", KEY_CSV, "FILE", 0, "Comma-separated values too; -: instead of the table", 4},
     {"json", KEY_JSON, "FILE", 0, "JSON too; -: instead of the table", 4},
@@ -157,6 +157,22 @@ static int choose_word(const char *arg, const char *first, const char *second,
     return strcmp(arg, second) == 0;
 }
 
+static int parse_numerics(const char *arg, struct argp_state *state)
+{
+    for (int numerics = TC_NUMERICS_CANONICAL; numerics <= TC_NUMERICS_EXACT; numerics++)
+        if (strcmp(arg, options_numerics_name(numerics)) == 0)
+            return numerics;
+    argp_error(state, "'%s' is none of canonical, fast and exact", arg);
+    return TC_NUMERICS_CANONICAL;
+}
+
+const char *options_numerics_name(int numerics)
+{
+    return numerics == TC_NUMERICS_FAST    ? "fast"
+           : numerics == TC_NUMERICS_EXACT ? "exact"
+                                           : "canonical";
+}
+
 /* ---- argp ----------------------------------------------------------------------------------- */
 
 static error_t parse_what(int key, char *arg, struct argp_state *state)
@@ -233,8 +249,7 @@ static error_t parse_how(int key, char *arg, struct argp_state *state)
         options->algorithm = arg;
         return 0;
     case KEY_NUMERICS:
-        options->numerics =
-            choose_word(arg, "canonical", "fast", state) ? TC_NUMERICS_FAST : TC_NUMERICS_CANONICAL;
+        options->numerics = parse_numerics(arg, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

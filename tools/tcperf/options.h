@@ -49,4 +49,7 @@ struct options {
 /* Ends the process when the command line is wrong, or asks for help. */
 void options_parse(struct options *options, int argc, char **argv);
 
+/* The word for a tc_numerics_t. */
+const char *options_numerics_name(int numerics);
+
 #endif

@@ -31,7 +31,7 @@ static void print_head(const struct report *report)
             tc_version(), report->ranks, report->ranks == 1 ? "" : "s",
             options->is_synced ? "aligned before each" : "back to back", options->tags,
             options->loop_mode == TC_LOOP_MANUAL ? "manual" : "thread",
-            options->numerics == TC_NUMERICS_FAST ? "fast" : "canonical",
+            options_numerics_name(options->numerics),
             options->algorithm == NULL ? "chosen" : options->algorithm);
 }
 

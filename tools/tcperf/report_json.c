@@ -28,8 +28,7 @@ static cJSON *new_document(const struct report *report)
     cJSON_AddStringToObject(document, "mode", options->is_synced ? "sync" : "back_to_back");
     cJSON_AddStringToObject(document, "loop",
                             options->loop_mode == TC_LOOP_MANUAL ? "manual" : "thread");
-    cJSON_AddStringToObject(document, "numerics",
-                            options->numerics == TC_NUMERICS_FAST ? "fast" : "canonical");
+    cJSON_AddStringToObject(document, "numerics", options_numerics_name(options->numerics));
     if (options->algorithm != NULL)
         cJSON_AddStringToObject(document, "algorithm", options->algorithm);
     cJSON_AddArrayToObject(document, "results");
