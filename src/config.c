@@ -10,6 +10,7 @@
 #include "algo/algo.h"
 #include "core/alloc.h"
 #include "core/base.h"
+#include "environment.h"
 #include "tcdist/log.h"
 
 #define TIMEOUT_MS    30000
@@ -108,6 +109,10 @@ static tc_status_t resolve_mode(tc_config *config, struct tci_error *error)
         config->loop_mode = find_word(text, mode_names, TCI_LEN(mode_names));
         if (config->loop_mode < 0)
             return refuse(error, "TCDIST_LOOP_MODE", text, allowed);
+        if (config->loop_mode == TC_LOOP_HOST && config->reactor == NULL)
+            return refuse(error, "TCDIST_LOOP_MODE", text,
+                          "thread or manual: this program lends no event loop, and nothing would "
+                          "turn the library's; one that does sets tc_config.loop_mode itself");
     } else if (config->loop_mode == -1) {
         config->loop_mode = TC_LOOP_THREAD;
     }
@@ -335,7 +340,10 @@ tc_status_t tci_config_resolve(const tc_config *from, tc_config *to, struct tci_
     if (from != NULL)
         *to = *from;
     status = resolve_algorithm(to, error); /* first: no borrowed string is left after a failure */
-    return status == TC_OK ? resolve_all(to, error) : status;
+    if (status == TC_OK)
+        status = resolve_all(to, error);
+    tci_environment_check(); /* a misspelt variable may be why it failed */
+    return status;
 }
 
 void tci_config_fini(tc_config *config)

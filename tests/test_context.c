@@ -137,6 +137,7 @@ static void a_variable_that_does_not_parse_is_named(void **state)
     } bad[] = {
         {"TCDIST_LOOP_MODE", "Thread", "thread, manual or host"},
         {"TCDIST_LOOP_MODE", "", "thread, manual or host"},
+        {"TCDIST_LOOP_MODE", "host", "lends no event loop"},
         {"TCDIST_TIMEOUT", "0", "seconds"},
         {"TCDIST_TIMEOUT", "-1", "seconds"},
         {"TCDIST_TIMEOUT", "1,5", "seconds"},

@@ -37,7 +37,8 @@ typedef enum tc_numerics {
 typedef struct tc_config {
     /* TC_CONFIG_ABI_VERSION; checked. */
     uint32_t abi_version;
-    /* tc_loop_mode_t; -1: TCDIST_LOOP_MODE, thread|manual|host [thread]. */
+    /* tc_loop_mode_t; -1: TCDIST_LOOP_MODE, thread|manual|host [thread].  By the variable, host
+     * needs a reactor. */
     int loop_mode;
     /* With TC_LOOP_HOST: the verbs of the host's loop; NULL: it watches tc_fd(). */
     const tc_reactor_ops *reactor;

@@ -24,7 +24,7 @@
 const char *tool_path(const char *name)
 {
     static char path[PATH_MAX + 64];
-    const char *dir = getenv("TCDIST_BIN_DIR");
+    const char *dir = getenv("TCDIST_TEST_BIN_DIR");
     char self[PATH_MAX] = "";
 
     if (dir != NULL) {
