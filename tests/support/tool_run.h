@@ -36,7 +36,8 @@ struct tool_run {
     int exit_code; /* after tool_finish(); a shell's view: 128 plus the signal if one ended it */
 };
 
-/* The path of a built tool: $TCDIST_TEST_BIN_DIR/tools/NAME, or ../tools/NAME seen from this program.
+/* The path of a built tool: $TCDIST_TEST_BIN_DIR/tools/NAME, or ../tools/NAME seen from this
+ * program.
  * A static string. */
 const char *tool_path(const char *name);
 
