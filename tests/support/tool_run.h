@@ -37,8 +37,7 @@ struct tool_run {
 };
 
 /* The path of a built tool: $TCDIST_TEST_BIN_DIR/tools/NAME, or ../tools/NAME seen from this
- * program.
- * A static string. */
+ * program.  A static string. */
 const char *tool_path(const char *name);
 
 /* Starts argv, which ends with NULL; argv[0] is a name of a tool. */
