@@ -101,6 +101,29 @@ static void the_first_failure_counts_not_the_lowest_rank(void **state)
     tool_close(&run);
 }
 
+/* The others learn of a loss by themselves, and have an error to tell.  Were it not for their time
+ * SIGTERM would come first; a slow machine may need another try. */
+static void the_others_have_time_to_say_why_they_end(void **state)
+{
+    int said = 0;
+
+    (void)state;
+    for (int i = 0; i < 5 && said < 3; i++) {
+        struct tool_run run;
+
+        tool_start(&run, NULL,
+                   TCRUN("-n", "4", "sh", "-c",
+                         "[ $TCDIST_RANK = 1 ] && exit 7; trap 'exit 1' TERM; sleep 0.1; "
+                         "echo rank 1 is lost; exit 1"));
+        tool_finish(&run);
+        assert_int_equal(run.exit_code, 7);
+        assert_int_equal(tool_count(run.err.data, "\n"), 1);
+        said = tool_count(run.out.data, "rank 1 is lost\n");
+        tool_close(&run);
+    }
+    assert_int_equal(said, 3);
+}
+
 static void a_rank_that_ignores_the_end_is_killed_after_the_grace(void **state)
 {
     struct tool_run run;
@@ -375,6 +398,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_killed_rank_is_named_and_the_others_end),
         cmocka_unit_test(a_failing_rank_gives_its_exit_code),
         cmocka_unit_test(the_first_failure_counts_not_the_lowest_rank),
+        cmocka_unit_test(the_others_have_time_to_say_why_they_end),
         cmocka_unit_test(a_rank_that_ignores_the_end_is_killed_after_the_grace),
         cmocka_unit_test(what_a_rank_says_while_it_ends_is_forwarded),
         cmocka_unit_test(a_signal_is_passed_on_and_ends_the_job),

@@ -11,6 +11,9 @@
 /* A guard that was told to kill needs milliseconds; one that does not answer is stopped. */
 enum { GUARD_ANSWER_MS = 2000 };
 
+/* Ranks that lose one of them know it within milliseconds, and each has an error to tell. */
+enum { LEAVING_MS = 1000 };
+
 int64_t job_now_ms(void)
 {
     struct timespec now;
@@ -58,6 +61,8 @@ void job_interrupt(struct job *job, int sig)
 
 void job_end(struct job *job, int sig)
 {
+    bool is_first = job->phase == JOB_RUNNING || job->phase == JOB_LEAVING;
+
     if (job->phase > JOB_ENDING)
         return;
     for (unsigned i = 0; i < job->started; i++) {
@@ -69,9 +74,9 @@ void job_end(struct job *job, int sig)
      * a command, and background commands of scripts ignore SIGINT.  So SIGTERM follows. */
     if (sig == SIGTERM && job->phase == JOB_PASSING)
         enter(job, JOB_ENDING, job->options->grace_ms - job->options->grace_ms / 2);
-    else if (sig == SIGTERM && job->phase == JOB_RUNNING)
+    else if (sig == SIGTERM && is_first)
         enter(job, JOB_ENDING, job->options->grace_ms);
-    else if (job->phase == JOB_RUNNING)
+    else if (is_first)
         enter(job, JOB_PASSING, job->options->grace_ms / 2);
 }
 
@@ -105,9 +110,9 @@ void job_advance(struct job *job, int64_t now_ms)
         enter(job, JOB_DRAINING, job->ending_signal != 0 ? job->options->grace_ms : INT64_MAX);
         return;
     }
-    if ((job->phase == JOB_RUNNING && job->running == 0) || (job->phase == JOB_ENDING && is_late))
+    if ((job->phase <= JOB_LEAVING && job->running == 0) || (job->phase == JOB_ENDING && is_late))
         job_kill(job);
-    else if (job->phase == JOB_PASSING && is_late)
+    else if ((job->phase == JOB_LEAVING || job->phase == JOB_PASSING) && is_late)
         job_end(job, SIGTERM);
     else if (job->phase == JOB_KILLING && is_late)
         force(job);
@@ -164,5 +169,9 @@ void job_fail(struct job *job, const struct failure *failure)
         tell_no_start(job, rank, value);
     else
         tell_ended(job, rank, failure->rank->pid, value);
-    job_end(job, SIGTERM);
+    if (failure->message.event == GUARD_ENDED && job->phase == JOB_RUNNING)
+        enter(job, JOB_LEAVING,
+              job->options->grace_ms < LEAVING_MS ? job->options->grace_ms : LEAVING_MS);
+    else
+        job_end(job, SIGTERM);
 }

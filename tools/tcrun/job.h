@@ -18,12 +18,14 @@
  *     +-------> PASSING --+
  *     |                   v
  *  RUNNING ----------> ENDING --> KILLING --> FORCING     each --> DRAINING --> over
- *     |  a rank failed,             ^                     when every guard is gone
- *     |  SIGTERM                    |
- *     +-----------------------------+ all ranks succeeded; what they left behind is killed
+ *     |     SIGTERM       ^         ^                     when every guard is gone
+ *     +------> LEAVING ---+         |
+ *     | a rank failed     |         |
+ *     +-------------------+---------+ all ranks have ended; what they left behind is killed
  */
 enum phase {
     JOB_RUNNING,
+    JOB_LEAVING, /* a rank failed: the others may say why they end; SIGTERM at the deadline */
     JOB_PASSING, /* a signal was passed on; SIGTERM at the deadline */
     JOB_ENDING,  /* asked to end by SIGTERM; SIGKILL at the deadline */
     JOB_KILLING, /* the guards kill; at the deadline the guards are killed as well */
