@@ -28,6 +28,25 @@ uint64_t plan_case_steps(const struct plan_case *subject)
     return steps;
 }
 
+uint64_t plan_case_touches(const struct plan_case *subject)
+{
+    uint64_t touches = 0;
+
+    for (uint32_t r = 0; r < subject->size; r++) {
+        struct tci_shape shape = plan_case_shape(subject, r);
+        uint32_t steps = subject->plan->steps(&shape);
+
+        for (uint32_t i = 0; i < steps; i++) {
+            struct tci_step step;
+
+            subject->plan->step(&shape, i, &step);
+            touches += step.kind == TCI_STEP_FOLD ? subject->size : 1 + step.src.more;
+            touches += 1 + step.dst.more;
+        }
+    }
+    return touches;
+}
+
 static bool is_same_slice(struct tci_slice x, struct tci_slice y)
 {
     return x.buf == y.buf && x.block == y.block && x.more == y.more;

@@ -18,5 +18,7 @@ struct tci_shape plan_case_shape(const struct plan_case *subject, uint32_t rank)
 
 /* Steps of all ranks together. */
 uint64_t plan_case_steps(const struct plan_case *subject);
+/* Blocks that they touch. */
+uint64_t plan_case_touches(const struct plan_case *subject);
 
 #endif

@@ -15,6 +15,7 @@
 #include "core/base.h"
 #include "plan_cases.h"
 #include "plan_check.h"
+#include "support/sample.h"
 #include "support/world.h"
 
 #define EVERY_RANK UINT32_MAX
@@ -149,6 +150,7 @@ struct tally {
     size_t first, end; /* of breaks[] */
     bool rank_by_rank;
     unsigned tried, survived;
+    struct sample sample; /* of the cases that are not small */
 };
 
 static void try_mutant(const struct plan_case *subject, size_t which, struct tally *tally)
@@ -182,6 +184,30 @@ static uint32_t steps_most(const struct plan_case *subject)
     return most;
 }
 
+static bool is_left_out(const struct plan_case *subject)
+{
+    return subject->size > 9 && subject->root > 1;
+}
+
+/* All mutants of these are tried in any case. */
+static bool is_small(const struct plan_case *subject)
+{
+    return subject->size <= 5 && subject->cuts <= 2 && subject->root <= 1;
+}
+
+/* Steps that the proofs of all mutants take, where they do not end early. */
+static bool add_work(const struct plan_case *subject, void *arg)
+{
+    struct tally *tally = arg;
+    uint32_t ranks = tally->rank_by_rank ? subject->size : 1;
+
+    mutant.plan = subject->plan;
+    if (!is_left_out(subject) && !is_small(subject))
+        sample_add(&tally->sample, (double)plan_case_steps(subject) * steps_most(subject) * ranks *
+                                       (double)(tally->end - tally->first));
+    return true;
+}
+
 static bool try_case(const struct plan_case *subject, void *arg)
 {
     struct tally *tally = arg;
@@ -189,7 +215,7 @@ static bool try_case(const struct plan_case *subject, void *arg)
     struct plan_case with = *subject;
     uint32_t steps, first = 0, ranks = subject->size;
 
-    if (subject->size > 9 && subject->root > 1)
+    if (is_left_out(subject))
         return true;
     if (!tally->rank_by_rank) {
         first = EVERY_RANK;
@@ -203,6 +229,8 @@ static bool try_case(const struct plan_case *subject, void *arg)
     for (uint32_t r = 0; r < ranks; r++)
         for (uint32_t i = 0; i < steps; i++)
             for (size_t which = tally->first; which < tally->end; which++) {
+                if (!is_small(subject) && !sample_takes(&tally->sample))
+                    continue;
                 mutant.rank = first + r;
                 mutant.step = i;
                 try_mutant(&with, which, tally);
@@ -213,9 +241,15 @@ static bool try_case(const struct plan_case *subject, void *arg)
 static void try_sizes(const struct tci_plan *plan, const uint32_t *sizes, size_t count,
                       struct tally *tally)
 {
+    static const double budgets[] = {1e5, 1e6, 0};
+
+    tally->sample = sample_begin(budgets[test_effort()]);
+    for (size_t k = 0; k < count; k++)
+        plan_cases_each(plan, sizes[k], add_work, tally);
     for (size_t k = 0; k < count; k++)
         assert_true(plan_cases_each(plan, sizes[k], try_case, tally));
-    print_message("           %u of %u caught\n", tally->tried - tally->survived, tally->tried);
+    print_message("           %u of %u caught, %u left out\n", tally->tried - tally->survived,
+                  tally->tried, tally->sample.left);
     assert_int_equal(tally->survived, 0);
 }
 
@@ -223,12 +257,11 @@ static void try_sizes(const struct tci_plan *plan, const uint32_t *sizes, size_t
 static void every_wait_is_needed(void **state)
 {
     static const uint32_t sizes[] = {2, 3, 4, 5, 6, 7, 8, 9, 16, 33, 40};
-    static const size_t most[] = {8, 10, 11};
     struct tally tally = {.first = 0, .end = BREAKS_OF_WAITS};
     struct tally by_rank = {.first = 0, .end = BREAKS_OF_WAITS, .rank_by_rank = true};
 
-    try_sizes(*state, sizes, most[test_effort()], &tally);
-    try_sizes(*state, sizes, test_effort() == 0 ? 5 : 8, &by_rank);
+    try_sizes(*state, sizes, TCI_LEN(sizes), &tally);
+    try_sizes(*state, sizes, 8, &by_rank);
 }
 
 static void every_other_fault_is_noticed(void **state)
@@ -236,7 +269,7 @@ static void every_other_fault_is_noticed(void **state)
     static const uint32_t sizes[] = {2, 3, 4, 5, 7, 8};
     struct tally tally = {.first = BREAKS_OF_WAITS, .end = TCI_LEN(breaks), .rank_by_rank = true};
 
-    try_sizes(*state, sizes, test_effort() == 0 ? 4 : TCI_LEN(sizes), &tally);
+    try_sizes(*state, sizes, TCI_LEN(sizes), &tally);
 }
 
 /* ---- A plan that gets stuck ------------------------------------------------------------------ */
@@ -295,6 +328,7 @@ int main(void)
     static char names[2 * PLANS_MAX][80];
     size_t count = 0;
 
+    test_seed();
     for (size_t p = 0; tci_plans[p] != NULL && p < PLANS_MAX; p++)
         for (int waits = 1; waits >= 0; waits--, count++) {
             snprintf(names[count], sizeof names[count], "%s_%s_%s",

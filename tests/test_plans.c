@@ -16,9 +16,10 @@
 #include "plan_cases.h"
 #include "plan_check.h"
 #include "plan_text.h"
+#include "support/sample.h"
 #include "support/world.h"
 
-enum { PLANS_MAX = 64 };
+enum { PLANS_MAX = 64, FEW_RANKS_MAX = 17, RANKS_MAX = 64 };
 
 static void prove(const struct plan_case *subject)
 {
@@ -28,16 +29,16 @@ static void prove(const struct plan_case *subject)
         fail_msg("window %u: %s", subject->window, why);
 }
 
-/* ---- Small sizes: all of them ---------------------------------------------------------------- */
+/* ---- Few ranks: all of them ------------------------------------------------------------------ */
 
-/* The smallest window proves the larger ones too; up to 17 ranks that is not taken on trust. */
+/* The smallest window proves the larger ones too; for few ranks that is not taken on trust. */
 static bool prove_case(const struct plan_case *subject, void *arg)
 {
     static const uint32_t windows[] = {PLAN_WINDOW_MIN, 3, 8, TCI_WINDOW};
     struct plan_case with = *subject;
     unsigned *cases = arg;
 
-    for (size_t w = 0; w < (subject->size <= 17 ? TCI_LEN(windows) : 1); w++) {
+    for (size_t w = 0; w < TCI_LEN(windows); w++) {
         with.window = windows[w];
         prove(&with);
         ++*cases;
@@ -45,17 +46,54 @@ static bool prove_case(const struct plan_case *subject, void *arg)
     return true;
 }
 
-static void small_sizes_hold(const struct tci_plan *plan)
+static void few_ranks_hold(const struct tci_plan *plan)
 {
-    static const uint32_t size_max[] = {17, 64, 96};
     unsigned cases = 0;
 
-    for (uint32_t size = 1; size <= size_max[test_effort()]; size++)
+    for (uint32_t size = 1; size <= FEW_RANKS_MAX; size++)
         assert_true(plan_cases_each(plan, size, prove_case, &cases));
-    print_message("           %u cases up to %u ranks", cases, size_max[test_effort()]);
+    print_message("           %u cases up to %u ranks", cases, FEW_RANKS_MAX);
 }
 
-/* ---- Large sizes: samples -------------------------------------------------------------------- */
+/* ---- More: with full effort all of them, else samples ---------------------------------------- */
+
+/* Clocks and blocks that a proof handles. */
+static double work_of(const struct plan_case *subject)
+{
+    return (double)plan_case_steps(subject) * subject->size + (double)plan_case_touches(subject);
+}
+
+static bool add_work(const struct plan_case *subject, void *arg)
+{
+    sample_add(arg, work_of(subject));
+    return true;
+}
+
+static bool prove_some(const struct plan_case *subject, void *arg)
+{
+    struct plan_case with = *subject;
+
+    if (!sample_takes(arg))
+        return true;
+    prove(subject);
+    with.window = TCI_WINDOW;
+    prove(&with);
+    return true;
+}
+
+static void more_ranks_hold(const struct tci_plan *plan)
+{
+    static const double budgets[] = {2e5, 4e6, 0};
+    struct sample sample = sample_begin(budgets[test_effort()]);
+
+    for (uint32_t size = FEW_RANKS_MAX + 1; size <= RANKS_MAX; size++)
+        plan_cases_each(plan, size, add_work, &sample);
+    for (uint32_t size = FEW_RANKS_MAX + 1; size <= RANKS_MAX; size++)
+        assert_true(plan_cases_each(plan, size, prove_some, &sample));
+    print_message(", %u of %u up to %u", sample.taken, sample.taken + sample.left, RANKS_MAX);
+}
+
+/* ---- Many ranks: samples --------------------------------------------------------------------- */
 
 /* Only what a rank's own waits give counts here, which is the stricter proof.  A barrier is about
  * what is known along messages, at n * n words a step, so it stops earlier. */
@@ -68,45 +106,56 @@ static bool prove_sample(const struct plan_case *subject, void *arg)
         return true;
     with.along_messages = subject->plan->layout == TCI_LAYOUT_NONE;
     prove(&with);
-    *size_most = n;
+    *size_most = (uint32_t)tci_max(*size_most, n);
     return true;
 }
 
 static bool is_affordable(const struct tci_plan *plan, uint32_t size)
 {
-    static const uint64_t steps_max[] = {40000, 300000, 2500000}; /* of all ranks together */
+    static const uint64_t touches_max[] = {50000, 300000, 3000000}; /* of all ranks together */
     const struct plan_case subject = {.plan = plan, .size = size, .radix = 2, .cuts = 1};
 
     if (plan->layout == TCI_LAYOUT_NONE && size > 257)
         return false;
-    return plan_case_steps(&subject) <= steps_max[test_effort()];
+    return plan_case_steps(&subject) <= touches_max[test_effort()] &&
+           plan_case_touches(&subject) <= touches_max[test_effort()];
 }
 
-static void large_sizes_hold(const struct tci_plan *plan)
+/* Some sizes that mean something, and one between each two of them that does not. */
+static void many_ranks_hold(const struct tci_plan *plan)
 {
-    static const uint32_t sizes[] = {100, 127, 128, 129, 257, 513, 1000, 1024, 2187, 4096};
+    static const uint32_t sizes[] = {65, 100, 127, 128, 129, 257, 513, 1000, 1024, 2187, 4096};
+    struct sample sample = sample_begin(1);
     uint32_t most = 0;
 
-    for (size_t k = 0; k < TCI_LEN(sizes); k++)
+    for (size_t k = 0; k < TCI_LEN(sizes); k++) {
+        uint32_t before = k == 0 ? RANKS_MAX : sizes[k - 1], room = sizes[k] - before;
+        uint32_t between = before + (uint32_t)sample_below(&sample, room);
+
         if (is_affordable(plan, sizes[k]))
             assert_true(plan_cases_each(plan, sizes[k], prove_sample, &most));
+        if (test_effort() > 0 && is_affordable(plan, between))
+            assert_true(plan_cases_each(plan, between, prove_sample, &most));
+    }
     print_message(", samples up to %u\n", most);
 }
 
 static void a_plan_is_proved(void **state)
 {
-    small_sizes_hold(*state);
-    large_sizes_hold(*state);
+    few_ranks_hold(*state);
+    more_ranks_hold(*state);
+    many_ranks_hold(*state);
 }
 
-/* ---- Very large sizes: both ends agree ------------------------------------------------------- */
+/* ---- Both ends agree ------------------------------------------------------------------------- */
 
 static void a_send_meets_its_receive(const struct tci_plan *plan, const struct tci_shape *shape,
-                                     uint32_t i)
+                                     uint32_t i, bool is_other_in_place)
 {
     struct tci_shape other = *shape;
     struct tci_step step, met;
 
+    other.in_place = is_other_in_place;
     plan->step(shape, i, &step);
     if (step.kind != TCI_STEP_SEND)
         return;
@@ -116,6 +165,25 @@ static void a_send_meets_its_receive(const struct tci_plan *plan, const struct t
     plan->step(&other, step.match, &met);
     assert_true(met.kind == TCI_STEP_RECV || met.kind == TCI_STEP_RECV_REDUCE);
     assert_int_equal(met.peer, shape->rank);
+}
+
+/* Each rank chooses for itself whether it works in place. */
+static void ranks_in_place_meet_ranks_that_are_not(void **state)
+{
+    (void)state;
+    for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++)
+        for (uint32_t ends = 0; ends < FEW_RANKS_MAX * FEW_RANKS_MAX * 4; ends++) {
+            struct tci_shape shape = {.rank = ends / 4 % FEW_RANKS_MAX,
+                                      .size = ends / 4 / FEW_RANKS_MAX + 1,
+                                      .radix = 2,
+                                      .cuts = 3,
+                                      .in_place = ends % 2 != 0};
+
+            if ((*plan)->coll == TCI_COLL_P2P || shape.rank >= shape.size)
+                continue;
+            for (uint32_t i = 0; i < (*plan)->steps(&shape); i++)
+                a_send_meets_its_receive(*plan, &shape, i, ends / 2 % 2 != 0);
+        }
 }
 
 static void sends_among_100000_ranks_meet_their_receives(void **state)
@@ -130,7 +198,7 @@ static void sends_among_100000_ranks_meet_their_receives(void **state)
             uint32_t steps = (*plan)->steps(&shape), stride = steps / STEPS_MAX | 1;
 
             for (uint32_t i = 0; i < steps; i += stride)
-                a_send_meets_its_receive(*plan, &shape, i);
+                a_send_meets_its_receive(*plan, &shape, i, false);
         }
 }
 
@@ -193,10 +261,11 @@ static void plans_are_drawn_in_the_docs_as_they_are(void **state)
 
 int main(void)
 {
-    static struct CMUnitTest tests[PLANS_MAX + 4];
+    static struct CMUnitTest tests[PLANS_MAX + 5];
     static char names[PLANS_MAX][64];
     size_t count = 0;
 
+    test_seed();
     for (; tci_plans[count] != NULL && count < PLANS_MAX; count++) {
         snprintf(names[count], sizeof names[count], "%s_%s_is_proved",
                  tci_coll_name(tci_plans[count]->coll), tci_plans[count]->name);
@@ -206,6 +275,7 @@ int main(void)
     }
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(plans_are_found_by_name_and_by_id);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(a_plan_is_printed_step_by_step);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(ranks_in_place_meet_ranks_that_are_not);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(plans_are_drawn_in_the_docs_as_they_are);
     tests[count++] =
         (struct CMUnitTest)cmocka_unit_test(sends_among_100000_ranks_meet_their_receives);

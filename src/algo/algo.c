@@ -13,6 +13,7 @@ const struct tci_plan *const tci_plans[] = {
     &tci_ring_allreduce,
     &tci_tree_allreduce,
     &tci_recursive_doubling_allreduce,
+    &tci_halving_doubling_allreduce,
     &tci_double_tree_allreduce,
     &tci_chain_allreduce,
     &tci_biring_allreduce,

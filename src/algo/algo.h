@@ -41,7 +41,7 @@ extern const struct tci_plan tci_direct_allreduce, tci_direct_broadcast;
 extern const struct tci_plan tci_direct_allgather, tci_direct_reduce_scatter;
 extern const struct tci_plan tci_ring_allreduce, tci_ring_allgather, tci_ring_reduce_scatter;
 extern const struct tci_plan tci_tree_allreduce, tci_tree_broadcast;
-extern const struct tci_plan tci_recursive_doubling_allreduce;
+extern const struct tci_plan tci_recursive_doubling_allreduce, tci_halving_doubling_allreduce;
 extern const struct tci_plan tci_double_tree_allreduce, tci_double_tree_broadcast;
 extern const struct tci_plan tci_chain_allreduce, tci_chain_broadcast;
 extern const struct tci_plan tci_biring_allreduce, tci_biring_allgather;

@@ -74,6 +74,9 @@ static size_t slice_elems(const struct tci_lane *lane, struct tci_slice slice)
 {
     size_t elems = 0;
 
+    if (lane->op->args.plan->layout == TCI_LAYOUT_CUT)
+        return cut_start(lane->count, lane->op->blocks, slice.block + slice.more + 1) -
+               cut_start(lane->count, lane->op->blocks, slice.block);
     for (uint32_t b = 0; b <= slice.more; b++)
         elems += block_elems(lane, slice.buf, slice.block + b);
     return elems;
