@@ -218,7 +218,8 @@ static void mistakes_are_told(void **state)
         const char *told;
     } mistakes[] = {
         {{"tcperf", "--op", "allreduce,nothing"}, "'nothing' is not known"},
-        {{"tcperf", "-d", "f31"}, "'f31' is not known"},
+        {{"tcperf", "--op", "nothing"}, "there are allreduce, broadcast, allgather, "},
+        {{"tcperf", "-d", "f31"}, "'f31' is not known here; there are f16, bf16, f32, "},
         {{"tcperf", "-o", "sum,"}, "'' is not known"},
         {{"tcperf", "-b", "1X"}, "'1X' is no number"},
         {{"tcperf", "-b", "32M"}, "--min-bytes is more than --max-bytes"},
@@ -243,6 +244,20 @@ static void mistakes_are_told(void **state)
         assert_non_null(strstr(run.err.data, mistakes[i].told));
         tool_close(&run);
     }
+}
+
+/* 4 PiB. */
+static void buffers_that_memory_cannot_hold_are_refused(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    run_to_end(&run, TCPERF("2", "-b", "1000G", "-e", "1000G", "--tags", "1000"));
+
+    assert_int_equal(run.exit_code, 3);
+    assert_non_null(strstr(run.err.data, "the buffers of 2 ranks on this host take 4e+06 GiB"));
+    assert_non_null(strstr(run.err.data, "choose a smaller --max-bytes, fewer --tags"));
+    tool_close(&run);
 }
 
 static void help_and_version_are_there(void **state)
@@ -277,6 +292,7 @@ int main(void)
         cmocka_unit_test(json_has_the_same_or_is_refused),
         cmocka_unit_test(a_file_that_cannot_be_written_ends_all_ranks),
         cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(buffers_that_memory_cannot_hold_are_refused),
         cmocka_unit_test(help_and_version_are_there),
     };
 

@@ -5,6 +5,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,16 +134,38 @@ static void choose_one(struct chosen *chosen, const char *name, size_t len, name
     }
 }
 
+/* "allreduce, broadcast, …": all there are. */
+static void list_names(namer name_of, char *text, size_t room)
+{
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (int number = 0; number < NUMBERS_MAX; number++) {
+        const char *name = name_of(number);
+
+        if (name != NULL && len < room)
+            len += (size_t)snprintf(text + len, room - len, "%s%s", len == 0 ? "" : ", ", name);
+    }
+}
+
 static void choose(struct chosen *chosen, const char *list, namer name_of, struct argp_state *state)
 {
+    char names[512];
+
     chosen->count = 0;
     while (true) {
         size_t len = strcspn(list, ",");
         int before = chosen->count;
 
         choose_one(chosen, list, len, name_of);
-        if (chosen->count == before)
-            argp_error(state, "'%.*s' is not known here, or one too many", (int)len, list);
+        if (chosen->count == before && before == NUMBERS_MAX)
+            argp_error(state, "'%.*s' is one too many: %d are possible", (int)len, list,
+                       NUMBERS_MAX);
+        if (chosen->count == before) {
+            list_names(name_of, names, sizeof names);
+            argp_error(state, "'%.*s' is not known here; there are %s, and all", (int)len, list,
+                       names);
+        }
         if (list[len] == '\0')
             return;
         list += len + 1;

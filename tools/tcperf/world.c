@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "memory.h"
+
 /* Data of different collectives share no cache line. */
 #define LINE_BYTES 64
 
@@ -64,6 +66,31 @@ static tc_status_t alloc_one(struct world *world, size_t bytes, tc_buffer **buff
     return say(world, status, tc_last_error(), "allocate the buffers");
 }
 
+/* Ranks on this host, as far as the launcher says. */
+static size_t local_ranks(void)
+{
+    const char *text = getenv("TCDIST_LOCAL_SIZE");
+    long count = text == NULL ? 1 : strtol(text, NULL, 10);
+
+    return count > 1 ? (size_t)count : 1;
+}
+
+/* Memory is given out before it is there: whoever takes too much is killed when it is written. */
+static tc_status_t check_memory(const struct world *world, size_t bytes)
+{
+    const double gib = 1 << 30;
+    size_t ranks = local_ranks(), need, available = memory_available();
+
+    if (!__builtin_mul_overflow(bytes, 2 * ranks, &need) && need <= available)
+        return TC_OK;
+    fprintf(
+        stderr,
+        "tcperf: rank %d: the buffers of %zu ranks on this host take %.3g GiB, but it has %.3g: "
+        "choose a smaller --max-bytes, fewer --tags or fewer ranks\n",
+        world->rank, ranks, 2.0 * (double)ranks * (double)bytes / gib, (double)available / gib);
+    return TC_ERR_ALLOC;
+}
+
 tc_status_t world_alloc(struct world *world, size_t bytes)
 {
     size_t each = (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
@@ -72,6 +99,9 @@ tc_status_t world_alloc(struct world *world, size_t bytes)
 
     if (__builtin_mul_overflow(each, (size_t)world->options->tags, &all))
         return say(world, TC_ERR_ALLOC, NULL, "the buffers of all tags");
+    status = check_memory(world, all);
+    if (status != TC_OK)
+        return status;
     status = alloc_one(world, all, &world->send, &world->send_memory);
     return status != TC_OK ? status : alloc_one(world, all, &world->recv, &world->recv_memory);
 }
