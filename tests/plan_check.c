@@ -165,7 +165,7 @@ static bool may_open(const struct plan_proof *proof, uint32_t r, uint32_t i)
     for (int k = 0; k < 2; k++)
         if (step->wait[k] != 0 && !has_ended(rank, i - step->wait[k]))
             return false;
-    return true;
+    return step->pace == 0 || has_ended(rank, i - step->pace);
 }
 
 static void end_step(struct plan_proof *proof, uint32_t r, uint32_t i)

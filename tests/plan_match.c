@@ -15,6 +15,8 @@ static struct tci_slice length_of(const struct tci_step *step)
 
     if (is_receive(step))
         by_src = step->dst.buf == TCI_BUF_TMP;
+    if (step->kind == TCI_STEP_RECV_REDUCE && step->src.buf == TCI_BUF_TMP && by_src)
+        return step->as;
     return by_src ? step->src : step->dst;
 }
 
@@ -37,6 +39,8 @@ static bool check_waits(struct plan_proof *proof, uint32_t r, uint32_t i)
     for (int k = 0; k < 2; k++)
         if (step->wait[k] > i || step->wait[k] >= TCI_WINDOW)
             return plan_fails(proof, r, i, "wait %d goes too far back", k);
+    if (step->pace > i || step->pace >= TCI_WINDOW)
+        return plan_fails(proof, r, i, "its pace goes too far back");
     if (step->last && step->kind != TCI_STEP_RECV_REDUCE)
         return plan_fails(proof, r, i, "`last` on a step that does not reduce as it receives");
     return true;
@@ -52,6 +56,13 @@ static bool may_run(const struct tci_plan *plan, uint8_t kind, struct tci_slice 
     if (kind == TCI_STEP_FOLD)
         return false;
     return slice.buf == TCI_BUF_TMP ? plan->packed : plan->layout == TCI_LAYOUT_CUT;
+}
+
+/* From scratch to scratch: blocks of the payload, as many, give the length. */
+static bool has_length(const struct plan_proof *proof, uint32_t r, const struct tci_step *step)
+{
+    return step->as.buf != TCI_BUF_TMP && step->as.more == step->dst.more &&
+           plan_cell(proof, r, step->as, step->as.more) != NO_CELL;
 }
 
 static bool check_slices(struct plan_proof *proof, uint32_t r, uint32_t i)
@@ -71,6 +82,9 @@ static bool check_slices(struct plan_proof *proof, uint32_t r, uint32_t i)
         return plan_fails(proof, r, i, "a buffer that this rank does not have");
     if (reads && writes && step->src.more != step->dst.more)
         return plan_fails(proof, r, i, "source and destination differ in blocks");
+    if (reads && writes && step->src.buf == TCI_BUF_TMP && step->dst.buf == TCI_BUF_TMP &&
+        !has_length(proof, r, step))
+        return plan_fails(proof, r, i, "does not say how long it is");
     if (!may_run(plan, step->kind, step->src, reads) ||
         !may_run(plan, step->kind, step->dst, writes))
         return plan_fails(proof, r, i, "blocks that do not lie close together in one step");

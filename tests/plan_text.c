@@ -75,6 +75,8 @@ void plan_text_step(const struct tci_step *step, char *text, size_t text_max)
             say(&to, "; after -%u", step->wait[k]);
     if (step->fence)
         say(&to, "; after all");
+    if (step->pace != 0)
+        say(&to, "; paced -%u", step->pace);
 }
 
 void plan_text_print(FILE *out, const struct tci_plan *plan, const struct tci_shape *shape)

@@ -155,6 +155,19 @@ void plan_values_fini(struct plan_proof *proof)
     free(proof->values.table);
 }
 
+/* From scratch to scratch, the blocks that give the length are those that lie there, wherever
+ * blocks differ. */
+static bool is_named(const struct plan_proof *proof, const struct tci_step *step, uint32_t value,
+                     uint32_t block)
+{
+    enum tci_layout layout = proof->subject.plan->layout;
+
+    if (step->src.buf != TCI_BUF_TMP || step->dst.buf != TCI_BUF_TMP)
+        return true;
+    return (layout != TCI_LAYOUT_CUT && layout != TCI_LAYOUT_SCATTER) ||
+           proof->values.at[value].block == step->as.block + block;
+}
+
 static bool move_block(struct plan_proof *proof, const struct tci_step *send, uint32_t to,
                        uint32_t to_step, uint32_t block)
 {
@@ -166,6 +179,8 @@ static bool move_block(struct plan_proof *proof, const struct tci_step *send, ui
     if (recv->kind == TCI_STEP_RECV_REDUCE) {
         uint32_t own = *cell_at(proof, to, recv->src, block), incoming = value;
 
+        if (!is_named(proof, recv, own, block))
+            return plan_fails(proof, to, to_step, "is as long as another block");
         /* The engine takes the lower rank's value as the left; of two ranks that is the fold. */
         value = recv->peer < to ? op_value(proof, incoming, own) : op_value(proof, own, incoming);
         if (value != 0 && proof->subject.plan->canonical && proof->subject.size == 2 &&
@@ -200,6 +215,8 @@ static bool local_block(struct plan_proof *proof, uint32_t rank, uint32_t i, uin
 
     if (own == 0)
         return plan_fails(proof, rank, i, "reads what nobody has written");
+    if (!is_named(proof, step, own, b))
+        return plan_fails(proof, rank, i, "is as long as another block");
     if (step->kind == TCI_STEP_FOLD) {
         uint32_t block = proof->values.at[own].block;
 

@@ -160,7 +160,8 @@ static void long_payloads(int size, size_t segment_bytes)
                 {COLL_SCATTER, "direct", false},        {COLL_ALLTOALL, "direct", false},
                 {COLL_ALLGATHERV, "direct", false},     {COLL_ALLGATHERV, "ring", false},
                 {COLL_REDUCE_SCATTERV, "ring", true},   {COLL_REDUCE_SCATTERV, "direct", false},
-                {COLL_ALLTOALLV, "direct", false}};
+                {COLL_ALLTOALLV, "direct", false},      {COLL_REDUCE, "tree", true},
+                {COLL_GATHER, "tree", false},           {COLL_SCATTER, "tree", false}};
     static const size_t counts[] = {16384, 65537, 1000003};
     static const tc_dtype_t types[] = {TC_DTYPE_F32, TC_DTYPE_BF16, TC_DTYPE_U8};
     struct batch *batch = calloc(1, sizeof(*batch));

@@ -247,8 +247,8 @@ static void plans_are_drawn_in_the_docs_as_they_are(void **state)
     for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++) {
         struct tci_shape shape = {
             .rank = 1, .size = 4, .radix = 2, .cuts = (*plan)->depth != NULL ? 2 : 1};
-        char text[4096] = "";
-        FILE *out = fmemopen(text, sizeof text, "w");
+        char text[4096] = "\n";
+        FILE *out = fmemopen(text + 1, sizeof text - 1, "w");
 
         assert_non_null(out);
         shape.in_place = (*plan)->coll == TCI_COLL_BROADCAST;

@@ -48,6 +48,7 @@ extern const struct tci_plan tci_biring_allreduce, tci_biring_allgather;
 extern const struct tci_plan tci_biring_reduce_scatter;
 extern const struct tci_plan tci_oneshot_reduce, tci_direct_reduce;
 extern const struct tci_plan tci_direct_gather, tci_direct_scatter;
+extern const struct tci_plan tci_tree_reduce, tci_tree_gather, tci_tree_scatter;
 extern const struct tci_plan tci_direct_alltoall;
 extern const struct tci_plan tci_dissemination_barrier;
 extern const struct tci_plan tci_p2p_send, tci_p2p_recv;

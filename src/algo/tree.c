@@ -24,17 +24,11 @@
  *
  * Source: k-nomial trees in MPICH, Thakur, Rabenseifner, Gropp 2005 for radix 2.
  */
+#include "algo/tree.h"
+
 #include "algo/algo.h"
-#include "algo/steps.h"
 
-/* Where node v hangs.  Node 0 has no parent. */
-struct place {
-    uint32_t parent;
-    uint32_t child;    /* v is the child-th child of its parent */
-    uint32_t children; /* of v */
-};
-
-static uint32_t nth_child(const struct tci_shape *shape, uint32_t v, uint32_t c)
+uint32_t tci_tree_child(const struct tci_shape *shape, uint32_t v, uint32_t c)
 {
     uint32_t each = shape->radix - 1;
     uint64_t unit = 1;
@@ -44,11 +38,11 @@ static uint32_t nth_child(const struct tci_shape *shape, uint32_t v, uint32_t c)
     return (uint32_t)(v + (c % each + 1) * unit);
 }
 
-static struct place place_of(const struct tci_shape *shape, uint32_t v)
+struct tci_tree_place tci_tree_place_of(const struct tci_shape *shape, uint32_t v)
 {
     uint32_t n = shape->size, radix = shape->radix;
     uint64_t unit = 1;
-    struct place place = {0, 0, 0};
+    struct tci_tree_place place = {.nodes = n};
 
     TC_ASSERT(radix >= 2 && v < n);
     for (; unit < n && v / unit % radix == 0; unit *= radix) {
@@ -62,6 +56,7 @@ static struct place place_of(const struct tci_shape *shape, uint32_t v)
 
         place.parent = (uint32_t)(v - digit * unit);
         place.child += digit - 1;
+        place.nodes = (uint32_t)(n - v < unit ? n - v : unit);
     }
     return place;
 }
@@ -77,15 +72,15 @@ static uint32_t allreduce_steps(const struct tci_shape *shape)
 
     if (shape->size == 1)
         return tci_copies(shape);
-    children = place_of(shape, shape->rank).children;
+    children = tci_tree_place_of(shape, shape->rank).children;
     return 2 * children + (shape->rank == 0 ? 0 : 2);
 }
 
-static void reduce_step(const struct tci_shape *shape, const struct place *place, uint32_t i,
-                        struct tci_step *step_out)
+static void reduce_step(const struct tci_shape *shape, const struct tci_tree_place *place,
+                        uint32_t i, struct tci_step *step_out)
 {
     *step_out = tci_recv_reduce(tci_dst(0), i == 0 ? tci_src(0) : tci_dst(0),
-                                nth_child(shape, shape->rank, i));
+                                tci_tree_child(shape, shape->rank, i));
     step_out->wait[0] = i == 0 ? 0 : 1;
     step_out->last = shape->rank == 0 && i == place->children - 1;
 }
@@ -93,7 +88,7 @@ static void reduce_step(const struct tci_shape *shape, const struct place *place
 static void allreduce_step(const struct tci_shape *shape, uint32_t i, struct tci_step *step_out)
 {
     uint32_t r = shape->rank;
-    struct place place;
+    struct tci_tree_place place;
 
     TC_ASSERT(i < allreduce_steps(shape));
     if (shape->size == 1) {
@@ -101,15 +96,15 @@ static void allreduce_step(const struct tci_shape *shape, uint32_t i, struct tci
         return;
     }
 
-    place = place_of(shape, r);
+    place = tci_tree_place_of(shape, r);
 
     uint32_t m = place.children, down = r == 0 ? m : m + 2;
 
     if (i < m) {
         reduce_step(shape, &place, i, step_out);
     } else if (i >= down) {
-        uint32_t peer = nth_child(shape, r, m - 1 - (i - down));
-        struct place at = place_of(shape, peer);
+        uint32_t peer = tci_tree_child(shape, r, m - 1 - (i - down));
+        struct tci_tree_place at = tci_tree_place_of(shape, peer);
 
         *step_out = tci_send(tci_dst(0), peer, at.children + 1);
         step_out->wait[0] = tci_back(i - down + 1);
@@ -137,36 +132,26 @@ const struct tci_plan tci_tree_allreduce = {
 
 /* ---- Broadcast ------------------------------------------------------------------------------- */
 
-static uint32_t node_of(const struct tci_shape *shape)
-{
-    return tci_before(shape->rank, shape->root, shape->size);
-}
-
-static uint32_t rank_of(const struct tci_shape *shape, uint32_t v)
-{
-    return tci_after(shape->root, v, shape->size);
-}
-
 static uint32_t broadcast_steps(const struct tci_shape *shape)
 {
-    uint32_t v = node_of(shape);
+    uint32_t v = tci_tree_node(shape);
 
-    return place_of(shape, v).children + (v == 0 ? 0 : 1);
+    return tci_tree_place_of(shape, v).children + (v == 0 ? 0 : 1);
 }
 
 static void broadcast_step(const struct tci_shape *shape, uint32_t i, struct tci_step *step_out)
 {
-    uint32_t v = node_of(shape);
-    struct place place = place_of(shape, v);
+    uint32_t v = tci_tree_node(shape);
+    struct tci_tree_place place = tci_tree_place_of(shape, v);
     uint32_t down = v == 0 ? 0 : 1;
 
     TC_ASSERT(i < place.children + down);
     if (i < down) {
-        *step_out = tci_recv(tci_dst(0), rank_of(shape, place.parent));
+        *step_out = tci_recv(tci_dst(0), tci_tree_rank(shape, place.parent));
     } else {
-        uint32_t child = nth_child(shape, v, place.children - 1 - (i - down));
+        uint32_t child = tci_tree_child(shape, v, place.children - 1 - (i - down));
 
-        *step_out = tci_send(tci_dst(0), rank_of(shape, child), 0);
+        *step_out = tci_send(tci_dst(0), tci_tree_rank(shape, child), 0);
         step_out->wait[0] = v == 0 ? 0 : tci_back(i);
     }
 }

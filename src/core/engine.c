@@ -88,6 +88,8 @@ static size_t step_elems(const struct tci_lane *lane, const struct tci_step *ste
     bool by_src =
         step->kind == TCI_STEP_SEND ? step->src.buf != TCI_BUF_TMP : step->dst.buf == TCI_BUF_TMP;
 
+    if (step->src.buf == TCI_BUF_TMP && step->dst.buf == TCI_BUF_TMP)
+        return slice_elems(lane, step->as);
     return slice_elems(lane, by_src ? step->src : step->dst);
 }
 
@@ -154,6 +156,7 @@ static void copy(struct tci_lane *lane, const struct tci_step *step)
         struct tci_step one = *step;
         one.src = (struct tci_slice){step->src.buf, step->src.block + b, 0};
         one.dst = (struct tci_slice){step->dst.buf, step->dst.block + b, 0};
+        one.as = (struct tci_slice){step->as.buf, step->as.block + b, 0};
 
         const uint8_t *src = slice_at(lane, one.src);
         uint8_t *dst = slice_at(lane, one.dst);
@@ -200,8 +203,9 @@ static bool is_ready(const struct tci_lane *lane, uint32_t k, const struct tci_s
 
     if (step->fence && (lane->ended & before) != before)
         return false;
-    for (int w = 0; w < 2; w++)
-        if (step->wait[w] != 0 && step->wait[w] <= k && !(lane->ended >> (k - step->wait[w]) & 1))
+    const uint8_t back[] = {step->wait[0], step->wait[1], step->pace};
+    for (size_t w = 0; w < TCI_LEN(back); w++)
+        if (back[w] != 0 && back[w] <= k && !(lane->ended >> (k - back[w]) & 1))
             return false;
     return true;
 }

@@ -30,7 +30,8 @@ enum tci_buf { TCI_BUF_SRC, TCI_BUF_DST, TCI_BUF_TMP };
  *
  * A slot of TMP has no length of its own: a step is as long as its slice in SRC or DST.  SEND
  * from TMP and RECV into TMP therefore name in their other slice blocks that are as long as the
- * message, as many of them, and do not touch these.
+ * message, as many of them, and do not touch these.  RECV_REDUCE and COPY from TMP to TMP name
+ * such blocks in `as`.
  *
  * A message is one piece of memory, so SEND, RECV and RECV_REDUCE may name several blocks only
  * where those lie close together: cuts of a payload (TCI_LAYOUT_CUT), or slots of a plan that is
@@ -44,11 +45,13 @@ struct tci_slice {
 struct tci_step {
     uint8_t kind;    /* enum tci_step_kind */
     uint8_t wait[2]; /* starts after step i - wait[k] has ended (1 … 63); 0: none */
+    uint8_t pace;    /* a third wait, for the network's sake alone: a plan is right without it */
     bool fence;      /* starts after every earlier step has ended */
     bool last;       /* RECV_REDUCE: dst is complete after it, an AVG is divided here */
     uint32_t peer;   /* SEND, RECV*: the other rank */
     uint32_t match;  /* SEND: number of the peer's receiving step */
     struct tci_slice src, dst;
+    struct tci_slice as; /* from TMP to TMP: blocks of SRC or DST that are as long */
 };
 
 /* Everything that a plan may depend on. */
