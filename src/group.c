@@ -25,12 +25,21 @@ static tc_dist_ctx *group_of(struct tci_comm *comm)
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
+static bool is_live(tc_dist_ctx *group)
+{
+    return atomic_load_explicit(&group->comm.ops_live, memory_order_acquire) != 0;
+}
+
 static void free_group(struct tci_task *task)
 {
     tc_dist_ctx *group = tci_container_of(task, tc_dist_ctx, free_task);
     tc_future *left = group->left;
     struct tci_error reason = {0};
 
+    if (is_live(group)) { /* what it was told before it became deaf is not through yet */
+        group->comm.exec->ops->post(group->comm.exec, task);
+        return;
+    }
     group->comm.exec->ops->timer_clear(group->comm.exec, &group->goodbye);
     tci_error_copy(&reason, &group->reason);
     if (reason.pub.status == TC_OK)
@@ -49,6 +58,7 @@ static void free_soon(tc_dist_ctx *group)
     if (group->is_freeing)
         return;
     group->is_freeing = true;
+    group->comm.is_deaf = true;
     group->free_task.fn = free_group;
     group->comm.exec->ops->post(group->comm.exec, &group->free_task);
 }
@@ -77,11 +87,6 @@ static void part(tc_dist_ctx *group)
         free_soon(group);
     else
         transport->ops->part(transport);
-}
-
-static bool is_live(tc_dist_ctx *group)
-{
-    return atomic_load_explicit(&group->comm.ops_live, memory_order_acquire) != 0;
 }
 
 static void leave(tc_dist_ctx *group)
@@ -151,6 +156,8 @@ static void on_idle(struct tci_comm *comm)
 {
     tc_dist_ctx *group = group_of(comm);
 
+    if (group->is_freeing)
+        return;
     if (group->state == TCI_GROUP_FINISHING)
         meet(group);
     else if (group->state == TCI_GROUP_CLOSING && group->barrier == NULL)

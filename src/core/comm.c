@@ -20,7 +20,9 @@ static struct tci_comm *comm_of(struct tci_transport_sink *sink)
 static bool admit(struct tci_transport_sink *sink, uint32_t peer, const struct tci_key *key,
                   const struct tci_call *call)
 {
-    return tci_mismatch_admit(comm_of(sink), peer, key, call);
+    struct tci_comm *comm = comm_of(sink);
+
+    return !comm->is_deaf && tci_mismatch_admit(comm, peer, key, call);
 }
 
 static void end_noticed(struct tci_comm *comm, uint32_t peer, const struct tci_notice *notice)
@@ -96,7 +98,8 @@ void tci_comm_see_loss(struct tci_comm *comm)
  * cause of what follows. */
 static void know_loss(struct tci_comm *comm, const struct tci_notice *notice)
 {
-    if (comm->loss.is_known || notice->culprit < 0 || notice->culprit == comm->rank)
+    if (comm->is_deaf || comm->loss.is_known || notice->culprit < 0 ||
+        notice->culprit == comm->rank)
         return;
     comm->loss.is_known = true;
     comm->loss.notice = *notice;
@@ -153,7 +156,7 @@ static void noticed(struct tci_transport_sink *sink, uint32_t peer, const struct
         know_loss(comm, notice);
         return;
     }
-    news = tci_alloc(sizeof(*news));
+    news = comm->is_deaf ? NULL : tci_alloc(sizeof(*news));
     if (news == NULL)
         return; /* deadlines hold without it */
     *news = (struct news){.task = {.fn = read_news}, .comm = comm, .peer = peer, .notice = *notice};

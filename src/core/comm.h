@@ -51,6 +51,7 @@ struct tci_comm {
         bool is_known;
         struct tci_notice notice;
     } loss;
+    bool is_deaf; /* about to be freed: what the transport tells is of no interest any more */
     /* The roof's, or NULL: the algorithm of an all-reduce that names `named` (NULL: none), under
      * resolved numerics; NULL: the cheapest.  Any thread. */
     const char *(*advise)(struct tci_comm *comm, const struct tci_call *call, int numerics,
