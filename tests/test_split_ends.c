@@ -200,8 +200,8 @@ static void calls_that_differ_are_found_before_the_group_is_there(void **state)
         turn(SLOW, 1);
     }
     the_others_follow();
-    tc_future *second = tc_allreduce_async(made[SLOW], 3, data, data + 4, 4, TC_DTYPE_F32,
-                                           TC_REDUCE_SUM, NULL);
+    tc_future *second =
+        tc_allreduce_async(made[SLOW], 3, data, data + 4, 4, TC_DTYPE_F32, TC_REDUCE_SUM, NULL);
     assert_int_equal(world_wait(&world, second), TC_ERR_MISMATCH);
     assert_non_null(strstr(tc_future_error(second)->message, "broadcast"));
     tc_future_release(second);
@@ -220,8 +220,8 @@ static void news_of_a_group_that_is_not_there_yet_are_kept(void **state)
     for (int closes = 0; closes < 2; closes++) {
         open_world(3, 0);
         split_with_one_fast_member();
-        tc_future *future = tc_allreduce_async(made[FAST], 3, data, data, 4, TC_DTYPE_F32,
-                                               TC_REDUCE_SUM, NULL);
+        tc_future *future =
+            tc_allreduce_async(made[FAST], 3, data, data, 4, TC_DTYPE_F32, TC_REDUCE_SUM, NULL);
         turn(FAST, 5);
         if (closes)
             assert_int_equal(tc_dist_close(made[FAST]), TC_OK);
@@ -236,9 +236,9 @@ static void news_of_a_group_that_is_not_there_yet_are_kept(void **state)
         for (int r = STILL; r <= SLOW; r++) {
             if (closes)
                 assert_int_equal(lost_rank(made[r]), 0);
-            settles(tc_allreduce_async(made[r], 3, data, data, 4, TC_DTYPE_F32, TC_REDUCE_SUM,
-                                       NULL),
-                    closes ? TC_ERR_PEER_LOST : TC_ERR_CANCELLED, 0, NULL);
+            settles(
+                tc_allreduce_async(made[r], 3, data, data, 4, TC_DTYPE_F32, TC_REDUCE_SUM, NULL),
+                closes ? TC_ERR_PEER_LOST : TC_ERR_CANCELLED, 0, NULL);
             if (closes)
                 assert_int_equal(tc_dist_close(made[r]), TC_OK);
         }

@@ -35,7 +35,6 @@ static size_t of_host(void)
     return is_found ? (size_t)kib * 1024 : SIZE_MAX;
 }
 
-
 size_t memory_available(void)
 {
     size_t least = of_host();
