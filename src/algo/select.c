@@ -6,43 +6,14 @@
 #include <string.h>
 
 #include "algo/algo.h"
+#include "algo/figures.h"
+#include "algo/tuning.h"
 #include "core/base.h"
 
-/* Up to this payload one round of everyone to everyone is cheaper than two rounds with less
- * traffic; divided by the ranks, since the traffic grows with them.  docs/performance.md. */
-enum { ONESHOT_BYTES_MAX = 128 << 10 };
+/* Each rank knows its own counts of an all-to-all-v alone: it is chosen as if they were this. */
+enum { EXCHANGE_BYTES = 64 << 10 };
 
-/* Above this number of ranks a tree takes fewer messages a rank than one to everyone. */
-enum { FLAT_RANKS_MAX = 8 };
-
-/* Broadcasts from this size on are worth cutting: every rank then sends. */
-enum { CUT_BROADCAST_BYTES_MIN = 256 << 10 };
-
-enum { TREE_RADIX = 2 };
-
-/* A message costs the time of about so many bytes, whatever its length; and pieces of a payload
- * that a plan sends one after the other. */
-enum { MESSAGE_COST_BYTES = 32 << 10, CUTS_MAX = 64 };
-
-static const char *choose(const struct tci_comm *comm, const struct tci_op_args *args,
-                          enum tci_coll coll)
-{
-    size_t bytes = args->count * args->elem_bytes, ranks = (size_t)comm->size;
-
-    switch (tci_coll_base(coll)) {
-    case TCI_COLL_ALLREDUCE:
-    case TCI_COLL_REDUCE:
-        return bytes <= ONESHOT_BYTES_MAX / ranks ? "oneshot" : "direct";
-    case TCI_COLL_BROADCAST:
-        if (bytes >= CUT_BROADCAST_BYTES_MIN && ranks > 2)
-            return "direct";
-        return ranks <= FLAT_RANKS_MAX && ranks == 2 ? "oneshot" : "tree";
-    case TCI_COLL_BARRIER:
-        return "dissemination";
-    default:
-        return "direct";
-    }
-}
+/* ---- check -------------------------------------------------------------------------------- */
 
 /* "direct, oneshot, …": what a collective has. */
 static void list_names(enum tci_coll coll, char *text, size_t text_bytes)
@@ -92,32 +63,18 @@ static tc_status_t check(const struct tci_op_args *args, const struct tci_plan *
     return TC_OK;
 }
 
-/* Largest s with s * s <= x. */
-static uint64_t root_of(uint64_t x)
+/* The same for a reduction of a whole class of types, as the tables of choices have it. */
+static bool is_legal(const struct tci_plan *plan, const struct tci_ask *ask)
 {
-    uint64_t s = 0;
+    static const size_t counts;
+    struct tci_op_args args = {
+        .shape = {.size = 2},
+        .blocks = {.src_counts = ask->coll != tci_coll_base(ask->coll) ? &counts : NULL},
+        .call = {.coll = (uint8_t)ask->coll, .op = ask->folds ? (uint8_t)TC_REDUCE_SUM : 255}};
 
-    for (uint64_t bit = UINT64_C(1) << 31; bit > 0; bit >>= 1)
-        if ((s + bit) * (s + bit) <= x)
-            s += bit;
-    return s;
-}
-
-/* Pieces of a segment in a pipeline.  With c pieces of the whole payload that each pass `depth`
- * messages, the last arrives after c + depth messages of bytes / c + cost: least where
- * c * c = depth * bytes / cost. */
-static uint32_t cuts(const struct tci_op_args *args)
-{
-    uint64_t bytes = (uint64_t)args->count * args->elem_bytes, depth, pieces;
-    uint64_t segments = tci_max(1, (args->count + args->lane_elems - 1) / args->lane_elems);
-
-    if (args->plan->depth == NULL)
-        return 1;
-    depth = args->plan->depth(&args->shape);
-    if (bytes / MESSAGE_COST_BYTES >= UINT64_MAX / tci_max(depth, 1))
-        return CUTS_MAX;
-    pieces = root_of(depth * (bytes / MESSAGE_COST_BYTES)) / segments;
-    return (uint32_t)tci_min(tci_max(pieces, 1), CUTS_MAX);
+    if (ask->folds)
+        tci_fold_init(&args.fold, tci_fold_class_dtype(ask->fold), TC_REDUCE_SUM);
+    return check(&args, plan, ask->numerics, &(struct tci_error){0}) == TC_OK;
 }
 
 /* Exact numerics take kernels of their own, which not every operator has. */
@@ -136,54 +93,134 @@ static tc_status_t make_exact(struct tci_op_args *args, struct tci_error *error)
     return status;
 }
 
-static size_t lane_elems(const struct tci_comm *comm, const struct tci_op_args *args)
-{
-    size_t per_elem = tci_max(args->elem_bytes, 1);
+/* ---- choose ------------------------------------------------------------------------------- */
 
-    /* Each rank knows its own counts alone, so nothing but one segment is agreed. */
-    if (args->call.coll == TCI_COLL_ALLTOALLV)
-        return tci_max(1, args->count);
-    if (args->plan->layout != TCI_LAYOUT_CUT && args->plan->layout != TCI_LAYOUT_NONE)
-        per_elem *= (size_t)comm->size;
-    return tci_max(1, comm->segment_bytes / per_elem);
+static tc_status_t say(struct tci_error *error, const struct tci_op_args *args, tc_status_t status)
+{
+    tci_error_set(error, status, -1, args->tag, args->name,
+                  status == TC_ERR_BUSY ? "%s: the group is being tuned: wait for that to end"
+                                        : "%s: no memory left",
+                  args->name);
+    return status;
 }
 
-tc_status_t tci_select(const struct tci_comm *comm, struct tci_op_args *args, enum tci_coll coll,
-                       int numerics, const char *algorithm, struct tci_error *error)
+/* The cheapest plan.  One that this very operator rules out, as AVG of integers does, gives way to
+ * the cheapest of those that can do everything. */
+static tc_status_t choose(struct tci_comm *comm, const struct tci_op_args *args,
+                          struct tci_ask *ask, struct tci_choice *choice)
+{
+    tc_status_t status = tci_tuning_choose(comm, ask, is_legal, choice);
+
+    if (status != TC_OK || ask->plan != NULL || ask->numerics != TC_NUMERICS_FAST ||
+        check(args, choice->plan, ask->numerics, &(struct tci_error){0}) == TC_OK)
+        return status;
+    ask->numerics = TC_NUMERICS_CANONICAL;
+    return tci_tuning_choose(comm, ask, is_legal, choice);
+}
+
+/* What the caller, or the whole group, asks for by name; NULL: nothing that counts here. */
+static const struct tci_plan *named(const struct tci_comm *comm, const struct tci_op_args *args,
+                                    const struct tci_ask *ask, const char *algorithm)
 {
     const struct tci_plan *plan = NULL;
-    char names[256];
-    tc_status_t status;
 
-    if (numerics == TC_NUMERICS_DEFAULT)
-        numerics = comm->numerics;
-    args->is_canonical = numerics != TC_NUMERICS_FAST;
-    if (numerics == TC_NUMERICS_EXACT) {
-        status = make_exact(args, error);
-        if (status != TC_OK)
-            return status;
-    }
-    if (algorithm == NULL && comm->algorithm[0] != '\0')
-        plan = tci_plan_find(coll, comm->algorithm);
-    if (plan != NULL && check(args, plan, numerics, &(struct tci_error){0}) != TC_OK)
+    if (algorithm != NULL)
+        return tci_plan_find(ask->coll, algorithm);
+    if (comm->algorithm[0] != '\0')
+        plan = tci_plan_find(ask->coll, comm->algorithm);
+    if (plan != NULL && check(args, plan, ask->numerics, &(struct tci_error){0}) != TC_OK)
         plan = NULL; /* a default for everything applies where it can */
-    if (plan == NULL)
-        plan = tci_plan_find(coll, algorithm != NULL ? algorithm : choose(comm, args, coll));
-    if (plan == NULL) {
+    return plan;
+}
+
+/* ---- pieces -------------------------------------------------------------------------------- */
+
+/* A message costs the time of about so many bytes, whatever its length; and pieces of a payload
+ * that a plan sends one after the other. */
+enum { MESSAGE_COST_BYTES = 32 << 10, CUTS_MAX = 64 };
+
+/* Largest s with s * s <= x. */
+static uint64_t root_of(uint64_t x)
+{
+    uint64_t s = 0;
+
+    for (uint64_t bit = UINT64_C(1) << 31; bit > 0; bit >>= 1)
+        if ((s + bit) * (s + bit) <= x)
+            s += bit;
+    return s;
+}
+
+/* Pieces of a segment in a pipeline, whatever the figures are.  With c pieces of the whole payload
+ * that each pass `depth` messages, the last arrives after c + depth messages of bytes / c + cost:
+ * least where c * c = depth * bytes / cost. */
+static uint32_t cuts(const struct tci_op_args *args)
+{
+    uint64_t bytes = (uint64_t)args->count * args->elem_bytes, depth, pieces;
+    uint64_t segments = tci_max(1, (args->count + args->lane_elems - 1) / args->lane_elems);
+
+    if (args->plan->depth == NULL)
+        return 1;
+    depth = args->plan->depth(&args->shape);
+    if (bytes / MESSAGE_COST_BYTES >= UINT64_MAX / tci_max(depth, 1))
+        return CUTS_MAX;
+    pieces = root_of(depth * (bytes / MESSAGE_COST_BYTES)) / segments;
+    return (uint32_t)tci_min(tci_max(pieces, 1), CUTS_MAX);
+}
+
+static void apply(struct tci_op_args *args, const struct tci_choice *choice, int numerics)
+{
+    unsigned mode = numerics == TC_NUMERICS_FAST    ? TCI_CALL_FAST
+                    : numerics == TC_NUMERICS_EXACT ? TCI_CALL_EXACT
+                                                    : 0;
+
+    args->plan = choice->plan;
+    args->shape.radix = choice->radix;
+    args->call.plan = (uint8_t)(choice->plan->id | mode);
+    args->lane_elems = tci_max(1, choice->lane_bytes / tci_max(args->elem_bytes, 1));
+    if (args->call.coll == TCI_COLL_ALLTOALLV)
+        args->lane_elems = tci_max(1, args->count); /* its count is no one else's */
+    args->shape.cuts = choice->cuts > 0 ? choice->cuts : cuts(args);
+}
+
+/* ---- the choice ---------------------------------------------------------------------------- */
+
+tc_status_t tci_select(struct tci_comm *comm, struct tci_op_args *args, enum tci_coll coll,
+                       int numerics, const char *algorithm, struct tci_error *error)
+{
+    struct tci_ask ask = {.coll = coll,
+                          .numerics = numerics != TC_NUMERICS_DEFAULT ? numerics : comm->numerics,
+                          .bytes = args->count * args->elem_bytes};
+    struct tci_choice choice = {.plan = NULL};
+    tc_status_t status;
+    char names[256];
+
+    if (coll == TCI_COLL_ALLTOALLV)
+        ask.bytes = EXCHANGE_BYTES;
+    ask.folds = args->call.op != 255;
+    if (ask.folds)
+        ask.fold = ask.numerics == TC_NUMERICS_EXACT
+                       ? TCI_FOLD_EXACT
+                       : tci_fold_class_of((tc_dtype_t)args->call.dtype);
+    if (ask.numerics == TC_NUMERICS_EXACT && (status = make_exact(args, error)) != TC_OK)
+        return status;
+    ask.plan = named(comm, args, &ask, algorithm);
+    if (ask.plan == NULL && algorithm != NULL) {
         list_names(coll, names, sizeof(names));
         tci_error_set(error, TC_ERR_INVALID_ARG, -1, args->tag, args->name,
                       "%s has no algorithm \"%s\"; it has: %s", args->name, algorithm, names);
         return TC_ERR_INVALID_ARG;
     }
-    status = check(args, plan, numerics, error);
-    if (status != TC_OK)
+    if (ask.plan != NULL && (status = check(args, ask.plan, ask.numerics, error)) != TC_OK)
         return status;
-    args->plan = plan;
-    args->shape.radix = TREE_RADIX;
-    args->call.plan = (uint8_t)(plan->id | (numerics == TC_NUMERICS_FAST    ? TCI_CALL_FAST
-                                            : numerics == TC_NUMERICS_EXACT ? TCI_CALL_EXACT
-                                                                            : 0));
-    args->lane_elems = lane_elems(comm, args);
-    args->shape.cuts = cuts(args);
+    numerics = ask.numerics;
+    args->is_canonical = ask.numerics != TC_NUMERICS_FAST;
+    if (!ask.folds)
+        ask.numerics = TC_NUMERICS_CANONICAL; /* nothing rounds: one row serves all */
+    status = choose(comm, args, &ask, &choice);
+    if (status != TC_OK)
+        return say(error, args, status);
+    if (choice.plan == NULL)
+        return refuse(error, args, "", "that was asked for keeps what these numerics promise");
+    apply(args, &choice, numerics);
     return TC_OK;
 }

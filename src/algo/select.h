@@ -8,7 +8,7 @@
 /* Fill in args->plan, args->call.plan, args->is_canonical, args->shape.radix and args->lane_elems
  * of a collective whose other fields are set.  Every rank chooses the same from the same call.
  * On failure the cause is in error. */
-tc_status_t tci_select(const struct tci_comm *comm, struct tci_op_args *args, enum tci_coll coll,
+tc_status_t tci_select(struct tci_comm *comm, struct tci_op_args *args, enum tci_coll coll,
                        int numerics, const char *algorithm, struct tci_error *error);
 
 #endif

@@ -202,6 +202,8 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
     comm->segment_bytes = config->segment_bytes;
     comm->numerics = config->numerics;
     snprintf(comm->algorithm, sizeof(comm->algorithm), "%s", config->algorithm);
+    if (config->figures != NULL)
+        comm->tuning.figures = *config->figures;
     tci_tags_init(&comm->tags);
     tci_list_init(&comm->ops);
     tci_list_init(&comm->busy);
@@ -228,6 +230,8 @@ void tci_comm_fini(struct tci_comm *comm)
     tci_tags_fini(&comm->tags);
     tci_free(comm->ordered_p2p);
     comm->ordered_p2p = NULL;
+    if (comm->tuning.fini != NULL)
+        comm->tuning.fini(comm);
     pthread_mutex_destroy(&comm->lock);
 }
 

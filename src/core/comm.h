@@ -7,15 +7,19 @@
 
 #include "core/context.h"
 #include "core/engine.h"
+#include "core/figures.h"
 #include "tcdist/dist.h"
 
 struct tci_comm_config {
     int rank, size;
-    uint64_t group;        /* number on the wire */
-    size_t segment_bytes;  /* agreed */
-    int numerics;          /* agreed default, resolved */
-    const char *algorithm; /* agreed default, "" for none; copied */
+    uint64_t group;                    /* number on the wire */
+    size_t segment_bytes;              /* agreed */
+    int numerics;                      /* agreed default, resolved */
+    const char *algorithm;             /* agreed default, "" for none; copied */
+    const struct tci_figures *figures; /* agreed; copied; NULL: what is usual */
 };
+
+struct tci_choices; /* algo/choice.h */
 
 struct tci_comm {
     tc_context *context;
@@ -29,6 +33,13 @@ struct tci_comm {
     int numerics;
     char algorithm[24];
     size_t eager_max;
+    struct {                                   /* which plan is the cheapest: algo/tuning.c */
+        struct tci_figures figures;            /* of the beginning; load 0: none were given */
+        _Atomic(struct tci_choices *) choices; /* a reference; NULL: not asked for yet */
+        atomic_uint choosing;                  /* threads that look at them just now */
+        atomic_bool is_changing;               /* nobody may look: they are measured anew */
+        void (*fini)(struct tci_comm *comm);   /* NULL: nothing to end */
+    } tuning;
     struct tci_tags tags;
     struct tci_list ops;  /* entered and not settled */
     struct tci_list busy; /* lanes that fold in pieces */

@@ -1,0 +1,56 @@
+/* tuning.c - the choices of a group: who holds them, and when they change. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "algo/tuning.h"
+
+#include "algo/figures.h"
+#include "core/assert.h"
+
+static void fini(struct tci_comm *comm)
+{
+    TC_ASSERT(atomic_load(&comm->tuning.choosing) == 0);
+    tci_choices_unref(atomic_load(&comm->tuning.choices));
+}
+
+/* Those that the group begins with; the first thread to ask has them made. */
+static struct tci_choices *begin(struct tci_comm *comm)
+{
+    struct tci_choices *choices, *none = NULL;
+    struct tci_figures figures = comm->tuning.figures;
+
+    if (figures.load == 0) {
+        tci_figures_default(&figures);
+        if (comm->eager_max > 0)
+            figures.eager_bytes = comm->eager_max;
+    }
+    choices = tci_choices_new(&figures, (uint32_t)comm->size, comm->segment_bytes, NULL, 0);
+    if (choices == NULL)
+        return NULL;
+    if (!atomic_compare_exchange_strong(&comm->tuning.choices, &none, choices)) {
+        tci_choices_unref(choices);
+        return none;
+    }
+    comm->tuning.fini = fini;
+    return choices;
+}
+
+tc_status_t tci_tuning_choose(struct tci_comm *comm, const struct tci_ask *ask,
+                              tci_is_legal is_legal, struct tci_choice *choice_out)
+{
+    tc_status_t status = TC_OK;
+
+    /* In this order, which is that of sequential consistency: whoever changes the choices sets the
+     * flag, and lets the old ones go when nobody is counted here any more. */
+    atomic_fetch_add(&comm->tuning.choosing, 1);
+    if (atomic_load(&comm->tuning.is_changing)) {
+        status = TC_ERR_BUSY;
+    } else {
+        struct tci_choices *choices = atomic_load(&comm->tuning.choices);
+
+        if (choices == NULL)
+            choices = begin(comm);
+        if (choices == NULL || !tci_choose(choices, ask, is_legal, choice_out))
+            status = TC_ERR_ALLOC;
+    }
+    atomic_fetch_sub(&comm->tuning.choosing, 1);
+    return status;
+}
