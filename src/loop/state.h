@@ -74,6 +74,8 @@ struct tci_loop {
     uint64_t asked_ns;    /* when it was */
     uint64_t progress_ns; /* when something was last done */
     unsigned yields;      /* since then */
+    uint64_t lap_ns;      /* when the last part of the turn ended; lap.c */
+    uint64_t long_ns;     /* when one was last told to have taken long; 0: never */
 
     /* While nobody turns it. */
     atomic_bool wants_park;  /* HOST, and MANUAL once tc_fd or tc_timeout_ms was asked */
@@ -114,6 +116,11 @@ uint64_t tci_loop_next_ns(struct tci_loop *loop); /* of the next timer */
 /* Turn until the waiter is satisfied or its time has come, or the loop is to stop; with is_once,
  * until something was done. */
 void tci_loop_run(struct tci_loop *loop, const struct tci_waiter *waiter, bool is_once);
+
+/* lap.c: a part of a turn begins, and has ended after `count` callbacks of a kind, which it gives
+ * back; one that took long is told of in the log. */
+void tci_loop_lap_begin(struct tci_loop *loop);
+unsigned tci_loop_lap(struct tci_loop *loop, const char *what, unsigned count);
 
 /* wait.c */
 void *tci_loop_main(void *loop);

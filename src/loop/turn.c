@@ -132,12 +132,14 @@ unsigned tci_loop_pass(struct tci_loop *loop)
     TC_ASSERT(tci_loop_is_here(loop) && !loop->is_in_wait);
     loop->is_now_stale = true;
     loop->passes++;
-    done = run_tasks(tci_inbox_take(&loop->inbox));
-    done += run_tasks(take_queue(&loop->posted));
-    done += poll_sources(loop);
-    done += run_tasks(take_queue(&loop->posted)); /* the engine, above all */
-    done += run_user(loop);
-    done += run_timers(loop);
+    tci_loop_lap_begin(loop);
+    done = tci_loop_lap(loop, "calls of other threads", run_tasks(tci_inbox_take(&loop->inbox)));
+    done += tci_loop_lap(loop, "posted tasks", run_tasks(take_queue(&loop->posted)));
+    done += tci_loop_lap(loop, "transports", poll_sources(loop));
+    /* the engine, above all */
+    done += tci_loop_lap(loop, "the engine", run_tasks(take_queue(&loop->posted)));
+    done += tci_loop_lap(loop, "continuations of the application", run_user(loop));
+    done += tci_loop_lap(loop, "timers", run_timers(loop));
     if (loop->calls != NULL && (done != 0 || loop->events != loop->events_seen))
         tci_loop_call_check(loop);
     loop->events_seen = loop->events;

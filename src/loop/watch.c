@@ -5,6 +5,16 @@
 #include "core/assert.h"
 #include "loop/state.h"
 
+static void call(struct tci_watch *watch, uint32_t ready)
+{
+    struct tci_loop *loop = watch->loop;
+
+    loop->events++;
+    tci_loop_lap_begin(loop);
+    watch->fn(watch, ready); /* may be the end of the watch */
+    (void)tci_loop_lap(loop, "what a descriptor brought", 1);
+}
+
 /* Called by the reactor: inside of its wait, or by the host's loop out of the blue; then the
  * host's thread turns the loop once.  A host that runs its loop inside one of our continuations
  * gets nothing from us until that has returned. */
@@ -16,14 +26,12 @@ static void on_ready(void *arg, uint32_t ready)
     if (tci_loop_is_here(loop)) {
         if (!loop->is_in_wait)
             return;
-        loop->events++;
-        watch->fn(watch, ready);
+        call(watch, ready);
         return;
     }
     if (!tci_loop_try_enter(loop))
         return;
-    loop->events++;
-    watch->fn(watch, ready);
+    call(watch, ready);
     tci_loop_pass(loop);
     tci_loop_leave(loop);
 }
