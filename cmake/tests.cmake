@@ -117,6 +117,39 @@ foreach(source IN LISTS compat_sources)
     set_tests_properties(${name} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
 endforeach()
 
+# ---- Fuzz targets: by libFuzzer where the compiler has it, else damaged seeds --------------------
+
+include(CheckCSourceCompiles)
+set(CMAKE_REQUIRED_FLAGS -fsanitize=fuzzer)
+check_c_source_compiles("
+    #include <stddef.h>
+    #include <stdint.h>
+    int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+    int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return data == NULL && size; }"
+    TCDIST_HAS_LIBFUZZER)
+unset(CMAKE_REQUIRED_FLAGS)
+
+# The decoder is compiled with the target, so that the fuzzer sees which way the bytes go.
+function(tcdist_add_fuzz name decoder)
+    if(TCDIST_HAS_LIBFUZZER)
+        add_executable(${name} tests/fuzz/${name}.c ${decoder})
+        target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+        target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+        set(arguments -runs=200000 -seed=1 -max_len=1024)
+    else()
+        add_executable(${name} tests/fuzz/${name}.c tests/fuzz/plain.c)
+    endif()
+    target_include_directories(${name} PRIVATE include src tests)
+    target_link_libraries(${name} PRIVATE tcdist_static)
+    set_target_properties(${name} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    add_test(NAME ${name} COMMAND ${run_test} $<TARGET_FILE:${name}> ${arguments})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
+endfunction()
+
+tcdist_add_fuzz(fuzz_frame src/net/frame.c)
+tcdist_add_fuzz(fuzz_boot src/net/boot_wire.c)
+
 # ---- The house: the tree, the headers, the symbols, the installation ---------------------------
 
 function(tcdist_add_house_test name)
