@@ -5,7 +5,7 @@
 #include "core/log.h"
 #include "loop/state.h"
 
-/* Nothing of the library takes a thousandth of it; a machine that is overloaded, but alive, less. */
+/* Nothing of the library takes a thousandth of it; an overloaded machine that is alive, less. */
 #define LONG_NS (200 * TCI_NS_PER_MS)
 /* A program that holds the loop again and again hears of it so often. */
 #define AGAIN_NS (1000 * TCI_NS_PER_MS)
