@@ -8,6 +8,8 @@
  */
 #include "group.h"
 
+#include <stdio.h>
+
 #include "algo/algo.h"
 #include "core/alloc.h"
 #include "core/assert.h"
@@ -89,6 +91,16 @@ static void part(tc_dist_ctx *group)
         transport->ops->part(transport);
 }
 
+/* Whoever still runs something with this rank is not to take it for one that crashed. */
+static void tell_why_it_leaves(tc_dist_ctx *group)
+{
+    char why[256];
+
+    snprintf(why, sizeof(why), "rank %d has finalized its group, and waits no longer: %.160s",
+             group->comm.rank, group->reason.text);
+    tci_comm_tell_end(&group->comm, why);
+}
+
 static void leave(tc_dist_ctx *group)
 {
     struct tci_exec *exec = group->comm.exec;
@@ -96,6 +108,8 @@ static void leave(tc_dist_ctx *group)
 
     group->state = TCI_GROUP_LEAVING;
     if (transport == NULL || group->reason.pub.status != TC_OK) {
+        if (group->reason.pub.status != TC_OK)
+            tell_why_it_leaves(group);
         if (!is_live(group))
             part(group);
         return;

@@ -242,6 +242,51 @@ static void closing_a_group_fails_what_is_pending_here_and_there(void **state)
     }
 }
 
+/* Its finalization has waited for as long as its context waits, the others wait longer. */
+static void a_rank_that_waits_no_longer_has_finalized_not_crashed(void **state)
+{
+    tc_options patient = defaults();
+    tc_future *futures[3], *left;
+    tc_config config;
+
+    (void)state;
+    patient.timeout_ms = 60000;
+    tc_config_default(&config);
+    config.timeout_ms = 300;
+    live_before = tci_alloc_live();
+    world_open(&world, 3, &config);
+    for (int r = 1; r < 3; r++)
+        futures[r] = sum(r, 5, LARGE, &patient);
+    left = tc_dist_finalize_async(world.group[0]);
+    world.group[0] = NULL;
+    settles(left, TC_ERR_TIMEOUT, 1, "finalize");
+    for (int r = 1; r < 3; r++)
+        settles(futures[r], TC_ERR_PEER_LOST, 0, "rank 0 has finalized its group, and waits no");
+    close_world();
+}
+
+static void a_call_that_a_finalized_rank_never_enters_says_so(void **state)
+{
+    tc_options options = defaults();
+    tc_future *futures[2], *left[3];
+
+    (void)state;
+    options.timeout_ms = 200;
+    open_world(3);
+    left[2] = tc_dist_finalize_async(world.group[2]);
+    for (int r = 0; r < 2; r++)
+        futures[r] = sum(r, 5, 10, &options);
+    for (int r = 0; r < 2; r++)
+        settles(futures[r], TC_ERR_TIMEOUT, 2, "it has finalized the group");
+    for (int r = 0; r < 2; r++) /* the others come, and it ends in order */
+        left[r] = tc_dist_finalize_async(world.group[r]);
+    for (int r = 0; r < 3; r++) {
+        settles(left[r], TC_OK, 0, NULL);
+        world.group[r] = NULL;
+    }
+    close_world();
+}
+
 /* The news comes by the network: there is no future to wait for. */
 static void knows_of_a_loss(int rank)
 {
@@ -368,6 +413,8 @@ int main(void)
         cmocka_unit_test(a_waiting_call_can_be_cancelled_and_left),
         cmocka_unit_test(a_call_behind_a_failed_start_or_a_strange_future_does_not_crash),
         cmocka_unit_test(closing_a_group_fails_what_is_pending_here_and_there),
+        cmocka_unit_test(a_rank_that_waits_no_longer_has_finalized_not_crashed),
+        cmocka_unit_test(a_call_that_a_finalized_rank_never_enters_says_so),
         cmocka_unit_test(futures_outlive_a_shutdown_under_way),
         cmocka_unit_test(a_shutdown_ends_a_rendezvous),
         cmocka_unit_test(a_group_of_one_sends_to_itself_and_ends_what_is_left),

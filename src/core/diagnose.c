@@ -298,6 +298,9 @@ static void describe_last(const struct tci_comm *comm, char *text, size_t text_b
 
     if (comm->last.name == NULL)
         snprintf(text, text_bytes, "it has not entered anything yet");
+    else if (comm->last.space == TCI_SPACE_INTERNAL && strcmp(comm->last.name, "finalize") == 0)
+        snprintf(text, text_bytes, "it has finalized the group %.1f s before it was asked",
+                 (double)(now(comm) - comm->last.at_ns) * 1e-9);
     else
         snprintf(text, text_bytes, "what it entered last is %s, %s, %.1f s before it was asked",
                  comm->last.name, tci_tag_print(comm->last.space, comm->last.tag, tag, sizeof(tag)),
