@@ -50,6 +50,10 @@ extern const struct tci_plan tci_oneshot_reduce, tci_direct_reduce;
 extern const struct tci_plan tci_direct_gather, tci_direct_scatter;
 extern const struct tci_plan tci_tree_reduce, tci_tree_gather, tci_tree_scatter;
 extern const struct tci_plan tci_direct_alltoall;
+extern const struct tci_plan tci_centralized_allreduce;
+extern const struct tci_plan tci_bruck_allgather, tci_bruck_alltoall;
+extern const struct tci_plan tci_pairwise_alltoall, tci_pairwise_reduce_scatter;
+extern const struct tci_plan tci_dissemination_allgather;
 extern const struct tci_plan tci_dissemination_barrier;
 extern const struct tci_plan tci_p2p_send, tci_p2p_recv;
 
