@@ -34,11 +34,18 @@ static struct tci_op *op_of(struct tci_task *task)
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
+static void free_stages(struct tci_stages *stages)
+{
+    if (stages != NULL)
+        stages->free(stages);
+}
+
 static void free_op(struct tci_op *op)
 {
     struct tci_comm *comm = op->comm;
 
     tci_free(op->blocks_kept);
+    free_stages(op->args.stages);
     tci_pool_put(&comm->context->ops, op);
     tci_comm_release(comm);
 }
@@ -95,11 +102,21 @@ static void settle(struct tci_op *op, tc_status_t status)
     free_op(op);
 }
 
+/* Whether it ends well, whatever comes: see stages.h. */
+static bool is_final(const struct tci_op *op)
+{
+    return op->args.stages != NULL && op->args.stages->is_final;
+}
+
 void tci_op_done(struct tci_op *op)
 {
     TC_ASSERT(op->state == TCI_OP_RUNNING);
-    if (op->is_held)
+    if (op->is_held && !is_final(op))
         return; /* calls of it differ: its end is on the way */
+    if (op->args.stages != NULL && !op->args.stages->is_over) {
+        tci_stages_go(op);
+        return;
+    }
     tci_tags_note_done(&op->comm->tags, op->tag, &op->args.call, op->key.use);
     settle(op, TC_OK);
 }
@@ -142,6 +159,8 @@ void tci_op_fail(struct tci_op *op, const struct tci_error *error, bool tell)
     enum tci_op_state before = op->state;
 
     if (before == TCI_OP_DRAINING || before == TCI_OP_SETTLED)
+        return;
+    if (is_final(op))
         return;
     TC_ASSERT(error->pub.status != TC_OK && error->pub.status != TC_PENDING);
     op->state = TCI_OP_DRAINING;
@@ -219,7 +238,11 @@ static void run(struct tci_op *op)
     op->state = TCI_OP_RUNNING;
     if (tci_self_is_meant(op))
         tci_self_run(op);
-    else if (!meets_the_past(op))
+    else if (meets_the_past(op))
+        return;
+    else if (op->args.stages != NULL)
+        tci_stages_go(op);
+    else
         tci_engine_start(op);
 }
 
@@ -342,6 +365,7 @@ static bool keep_blocks(struct tci_op *op)
 static void forget_op(struct tci_op *op, struct tci_pool *pool)
 {
     tci_free(op->blocks_kept);
+    free_stages(op->args.stages);
     if (op->after != NULL)
         after_free(op->after);
     tci_pool_put(pool, op);
@@ -376,8 +400,10 @@ tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args)
     tc_status_t status;
     tc_future *future;
 
-    if (op == NULL)
+    if (op == NULL) {
+        free_stages(args->stages);
         return fail_start(comm, args, TC_ERR_ALLOC, NULL);
+    }
     memset(op, 0, offsetof(struct tci_op, lanes));
     for (size_t l = 0; l < TCI_LANES_MAX; l++)
         op->lanes[l].op = NULL;

@@ -9,6 +9,7 @@
 #include "core/list.h"
 #include "core/plan.h"
 #include "core/reduce.h"
+#include "core/stages.h"
 #include "core/tags.h"
 #include "core/transport.h"
 
@@ -77,7 +78,8 @@ struct tci_op_args {
     size_t n_after;
     bool auto_release, is_canonical;
     const char *(*plan_name)(enum tci_coll coll, uint8_t id); /* of any plan; NULL: by number */
-    bool is_from_self;                                        /* a receive from this rank */
+    struct tci_stages *stages; /* given away with the call; NULL: the plan is all there is */
+    bool is_from_self;         /* a receive from this rank */
 };
 
 struct tci_answers; /* diagnose.c */

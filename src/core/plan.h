@@ -93,10 +93,16 @@ enum tci_coll {
     TCI_COLL_ALLGATHERV,
     TCI_COLL_REDUCE_SCATTERV,
     TCI_COLL_ALLTOALLV,
+    /* Of several plans (stages.h); MAX: with lengths that differ, up to k_max. */
+    TCI_COLL_ALLREDUCE_SPARSE,
+    TCI_COLL_ALLREDUCE_SPARSE_MAX,
+    TCI_COLL_ALLREDUCE_TOPK,
+    TCI_COLL_ALLREDUCE_TOPK_MAX,
+    TCI_COLL_ALLREDUCE_COMPRESSED,
     TCI_COLL_COUNT
 };
 
-/* The collective whose plans this one uses: of ALLGATHERV that is ALLGATHER. */
+/* The collective whose plans this one uses, first: of ALLGATHERV that is ALLGATHER. */
 enum tci_coll tci_coll_base(enum tci_coll coll);
 
 /* "allreduce", …; P2P is "send" to the caller or "recv", see op.c. */
