@@ -6,6 +6,7 @@
 #include "tcdist/auth.h"
 #include "tcdist/buffer.h"
 #include "tcdist/collective.h"
+#include "tcdist/compress.h"
 #include "tcdist/context.h"
 #include "tcdist/dist.h"
 #include "tcdist/dtype.h"
