@@ -204,6 +204,55 @@ static void another_seed_gives_other_weights(void **state)
     tool_close(&two);
 }
 
+/* ---- Compressed gradients -------------------------------------------------------------------- */
+
+static double last_after(const char *text, const char *word)
+{
+    double numbers[EPOCHS_MAX];
+    size_t count = numbers_after(text, word, numbers);
+
+    assert_in_range(count, 1, EPOCHS_MAX - 1);
+    return numbers[count - 1];
+}
+
+/* As good as with whole gradients, but for two points in a hundred; the largest hundredth of each
+ * layer takes more steps until every weight has had its turn. */
+static void compressed_gradients_learn_as_well(void **state)
+{
+    static const struct {
+        const char *how, *epochs;
+        double saved;
+    } cases[] = {{"bf16", "8", 49},
+                 {"f8e4m3", "8", 74},
+                 {"topk:0.01", "30", 95},
+                 {"f16", "8", 49},
+                 {"f8e5m2", "8", 74}};
+    const char *effort = getenv("TCDIST_TEST_EFFORT");
+    bool is_quick = effort != NULL && strcmp(effort, "quick") == 0;
+    struct tool_run whole;
+    double test;
+
+    (void)state;
+    run(&whole, RANKS("3", SMALL, "--epochs", "8"), 0);
+    assert_null(strstr(whole.out.data, " saved"));
+    test = last_after(whole.out.data, "   test ");
+    assert_true(test >= 93);
+    for (size_t i = 0; i < (is_quick ? 3 : sizeof cases / sizeof *cases); i++) {
+        struct tool_run small;
+        double reached;
+
+        run(&small, RANKS("3", SMALL, "--epochs", cases[i].epochs, "--compress", cases[i].how), 0);
+        reached = last_after(small.out.data, "   test ");
+        if (reached < test - 2)
+            fail_msg("%s: %.2f %%, with whole gradients %.2f %%", cases[i].how, reached, test);
+        assert_true(numbers_after(small.out.data, " MB: ", &reached) == 1);
+        assert_true(reached >= cases[i].saved);
+        assert_non_null(strstr(small.out.data, "weights are the same bits on all 3 ranks"));
+        tool_close(&small);
+    }
+    tool_close(&whole);
+}
+
 /* ---- Timeline ------------------------------------------------------------------------------- */
 
 static bool is_text(const cJSON *object, const char *name, const char *text)
@@ -370,7 +419,8 @@ static void mistakes_in_options_exit_with_2(void **state)
     static const char *const cases[][2] = {
         {"--epochs", "0"},       {"--epochs", "-1"},         {"--batch", "many"},
         {"--hidden", "5000"},    {"--seed", "-1"},           {"--learning-rate", "0"},
-        {"--no-such-thing", ""}, {"--learning-rate", "nan"},
+        {"--no-such-thing", ""}, {"--learning-rate", "nan"}, {"--compress", "f32"},
+        {"--compress", "topk:"}, {"--compress", "topk:0"},   {"--compress", "topk:1.5"},
     };
 
     (void)state;
@@ -407,6 +457,7 @@ int main(void)
         cmocka_unit_test(a_rank_may_have_nothing_to_do),
         cmocka_unit_test(seed_and_ranks_decide_every_bit),
         cmocka_unit_test(another_seed_gives_other_weights),
+        cmocka_unit_test(compressed_gradients_learn_as_well),
         cmocka_unit_test(the_timeline_is_drawn_and_parses),
         cmocka_unit_test(bad_data_is_told_with_its_line),
         cmocka_unit_test(many_ranks_tell_of_bad_data_once),

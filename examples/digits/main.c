@@ -85,6 +85,23 @@ static bool report_overlap(struct world *world, const struct trainer *trainer, d
     return true;
 }
 
+/* What the gradients of all ranks took on the network; nobody writes these any more. */
+static bool report_bytes(struct world *world, const struct trainer *trainer)
+{
+    const tc_compress_stats *stats = &trainer->gradients.stats;
+    double numbers[] = {(double)stats->bytes_sent, (double)stats->bytes_dense};
+
+    if (trainer->options->compress == COMPRESS_NONE || world->size == 1)
+        return true;
+    if (!world_sum(world, numbers, 2))
+        return false;
+    if (world->rank == 0 && !trainer->options->is_quiet)
+        printf("gradients took %.2f MB a rank instead of %.2f MB: %.1f %% saved\n",
+               numbers[0] / world->size / 1e6, numbers[1] / world->size / 1e6,
+               100 - 100 * numbers[0] / numbers[1]);
+    return true;
+}
+
 static bool write_weights(const struct net *net, const char *path)
 {
     FILE *file = fopen(path, "we");
@@ -132,7 +149,7 @@ static bool train(struct world *world, struct trainer *trainer)
 
     introduce(trainer);
     if (!trainer_run(trainer) || !report_overlap(world, trainer, &hidden) ||
-        !compare_weights(world, trainer))
+        !report_bytes(world, trainer) || !compare_weights(world, trainer))
         return false;
     is_written = write_timeline(world, trainer, hidden);
     if (world->rank == 0 && options->weights != NULL)

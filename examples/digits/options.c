@@ -3,13 +3,23 @@
 #include "options.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "arguments.h"
 #include "tcdist/version.h"
 
 enum { EPOCHS_MAX = 10000, BATCH_MAX = 65536, HIDDEN_MAX = 4096 };
 
-enum { KEY_DATA = 256, KEY_TIMELINE, KEY_TRACE, KEY_WEIGHTS, KEY_HIDDEN, KEY_RATE, KEY_QUIET };
+enum {
+    KEY_DATA = 256,
+    KEY_TIMELINE,
+    KEY_TRACE,
+    KEY_WEIGHTS,
+    KEY_HIDDEN,
+    KEY_RATE,
+    KEY_COMPRESS,
+    KEY_QUIET
+};
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
@@ -33,12 +43,43 @@ static const struct argp_option argp_options[] = {
     {"batch", 'b', "N", 0, "Samples of a step, all ranks together (192)", 0},
     {"hidden", KEY_HIDDEN, "N", 0, "Width of the hidden layers (256)", 0},
     {"learning-rate", KEY_RATE, "X", 0, "Size of a step (0.1)", 0},
+    {"compress", KEY_COMPRESS, "HOW", 0,
+     "Send gradients as bf16, f16, f8e4m3 or f8e5m2, or of each layer's the largest part, "
+     "topk:0.01 for a hundredth; what is left is added to the next ones (none)",
+     0},
     {"timeline", KEY_TIMELINE, "FILE", 0, "Draw the last steps of all ranks as an HTML page", 1},
     {"trace", KEY_TRACE, "FILE", 0, "Write the same as JSON for trace viewers", 1},
     {"weights", KEY_WEIGHTS, "FILE", 0, "Write the final weights as 32-bit floats", 1},
     {"quiet", KEY_QUIET, NULL, 0, "Print errors only", 1},
     {0},
 };
+
+static void parse_compress(const char *arg, struct options *options, struct argp_state *state)
+{
+    static const tc_dtype_t types[] = {TC_DTYPE_BF16, TC_DTYPE_F16, TC_DTYPE_F8E4M3,
+                                       TC_DTYPE_F8E5M2};
+    char *end = NULL;
+
+    options->compress = COMPRESS_NONE;
+    if (strcmp(arg, "none") == 0)
+        return;
+    if (strncmp(arg, "topk:", 5) == 0) {
+        options->compress = COMPRESS_TOPK;
+        options->fraction = strtod(arg + 5, &end);
+        if (end == arg + 5 || *end != '\0' || !(options->fraction > 0 && options->fraction <= 1))
+            argp_error(state, "'%s' is no part above 0 and up to 1", arg + 5);
+        return;
+    }
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (strcmp(arg, tc_dtype_name(types[i])) != 0)
+            continue;
+        options->compress = COMPRESS_NARROW;
+        options->wire = types[i];
+        return;
+    }
+    argp_error(state, "'%s' is no way to compress: none, bf16, f16, f8e4m3, f8e5m2 or topk:PART",
+               arg);
+}
 
 static error_t parse_number(int key, const char *arg, struct argp_state *state)
 {
@@ -75,6 +116,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_DATA:
         options->data = arg;
+        return 0;
+    case KEY_COMPRESS:
+        parse_compress(arg, options, state);
         return 0;
     case KEY_TIMELINE:
         options->timeline = arg;

@@ -7,6 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tcdist/dtype.h"
+
+/* How gradients travel. */
+enum compress {
+    COMPRESS_NONE,
+    COMPRESS_NARROW, /* as `wire` */
+    COMPRESS_TOPK    /* the largest `fraction` of each layer's */
+};
+
 struct options {
     const char *data;
     const char *timeline; /* NULL: none, as below */
@@ -17,6 +26,9 @@ struct options {
     size_t hidden;
     uint64_t seed;
     float rate;
+    enum compress compress;
+    tc_dtype_t wire;
+    double fraction;
     bool is_quiet;
 };
 

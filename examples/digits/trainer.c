@@ -19,8 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MOMENTUM 0.9F
-
 /* The timeline of one rank shows so many steps; several ranks share them, down to the least. */
 enum { WATCHED_MAX = 12, WATCHED_MIN = 2, WATCHED_RANKS = 48 };
 
@@ -49,13 +47,13 @@ static void load_row(struct trainer *trainer, size_t row, const struct digit *di
 static bool update(struct trainer *trainer, size_t index)
 {
     struct world *world = trainer->world;
-    tc_future *future = trainer->gradients[index];
+    tc_future *future = trainer->sums[index];
     uint64_t begin_ns = tc_trace_now_ns();
     bool is_waiting;
 
     if (future == NULL)
         return true;
-    trainer->gradients[index] = NULL;
+    trainer->sums[index] = NULL;
     is_waiting = tc_future_test(future) == TC_PENDING;
     if (!world_wait(world, future))
         return false;
@@ -63,7 +61,8 @@ static bool update(struct trainer *trainer, size_t index)
         tc_trace_span(world->context, "wait", index, begin_ns);
 
     begin_ns = tc_trace_now_ns();
-    net_update(&trainer->net, index, trainer->options->rate, MOMENTUM);
+    net_update(&trainer->net, index, trainer->options->rate,
+               gradients_momentum(&trainer->gradients));
     tc_trace_span(world->context, "update", index, begin_ns);
     return true;
 }
@@ -86,21 +85,15 @@ static bool forward(struct trainer *trainer, size_t rows)
 /* The gradient of a layer, which sets out to the other ranks. */
 static void backward(struct trainer *trainer, size_t index, size_t rows)
 {
-    const struct layer *layer = &trainer->net.layers[index];
     struct world *world = trainer->world;
     uint64_t begin_ns = tc_trace_now_ns();
-    tc_options options;
 
     net_backward(&trainer->net, index, rows);
     tc_trace_span(world->context, "backward", index, begin_ns);
 
-    tc_options_default(&options);
-    options.priority = NET_LAYERS - (int)index;
     overlap_start(&world->overlap);
-    trainer->gradients[index] =
-        tc_allreduce_async(world->group, index, layer->grads, layer->grads, layer->count,
-                           TC_DTYPE_F32, TC_REDUCE_SUM, &options);
-    overlap_watch(&world->overlap, trainer->gradients[index]);
+    trainer->sums[index] = gradients_start(&trainer->gradients, &trainer->net, index);
+    overlap_watch(&world->overlap, trainer->sums[index]);
     world_turn(world);
 }
 
@@ -230,7 +223,8 @@ bool trainer_init(struct trainer *trainer, const struct options *options, struct
     trainer->order = calloc(trainer->train.count, sizeof *trainer->order);
     trainer->labels = calloc(rows_max, 1);
     if (trainer->order == NULL || trainer->labels == NULL ||
-        !net_init(&trainer->net, options->hidden, rows_max, options->seed)) {
+        !net_init(&trainer->net, options->hidden, rows_max, options->seed) ||
+        !gradients_init(&trainer->gradients, options, world, &trainer->net)) {
         fprintf(stderr, "digits: rank %d: no memory for the net\n", world->rank);
         return false;
     }
@@ -246,7 +240,8 @@ bool trainer_init(struct trainer *trainer, const struct options *options, struct
 void trainer_fini(struct trainer *trainer)
 {
     for (size_t i = 0; i < NET_LAYERS; i++)
-        tc_future_release(trainer->gradients[i]);
+        tc_future_release(trainer->sums[i]);
+    gradients_fini(&trainer->gradients);
     net_fini(&trainer->net);
     free(trainer->labels);
     free(trainer->order);

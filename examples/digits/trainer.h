@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "data.h"
+#include "gradients.h"
 #include "net.h"
 #include "options.h"
 #include "world.h"
@@ -18,13 +19,14 @@ struct trainer {
     struct digits train;
     struct digits test;
     struct net net;
-    tc_future *gradients[NET_LAYERS]; /* owned: all-reduces on their way; NULL: none */
-    size_t *order;                    /* owned: the epoch's order of the training digits */
-    uint8_t *labels;                  /* owned: of the rows that are in the net */
-    size_t step;                      /* taken since the start */
-    size_t steps;                     /* of all epochs */
-    size_t watched;                   /* steps at the end that the timeline shows */
-    uint64_t window_begin_ns;         /* they begin here */
+    struct gradients gradients;
+    tc_future *sums[NET_LAYERS]; /* owned: all-reduces on their way; NULL: none */
+    size_t *order;               /* owned: the epoch's order of the training digits */
+    uint8_t *labels;             /* owned: of the rows that are in the net */
+    size_t step;                 /* taken since the start */
+    size_t steps;                /* of all epochs */
+    size_t watched;              /* steps at the end that the timeline shows */
+    uint64_t window_begin_ns;    /* they begin here */
     uint64_t window_end_ns;
     double busy_seconds; /* in the steps of all epochs */
 };
