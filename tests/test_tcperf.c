@@ -174,7 +174,7 @@ static void csv_has_a_line_for_each_result(void **state)
 
     /* The head, then 2 sizes, 2 types, 2 operators, 2 places. */
     assert_int_equal(tool_count(run.out.data, "\n"), 17);
-    assert_int_equal(tool_count(run.out.data, ",0\n"), 16);
+    assert_int_equal(tool_count(run.out.data, ",0,oneshot\n"), 16);
     assert_non_null(strstr(run.out.data, "\nallreduce,4096,2048,bf16,max,out,2,1,"));
     tool_close(&run);
 }
@@ -194,6 +194,24 @@ static void json_has_the_same_or_is_refused(void **state)
         assert_int_equal(tool_count(run.out.data, "\"busbw_gbs\":"), 2);
         assert_int_equal(tool_count(run.out.data, "\"wrong\":\t0"), 2);
     }
+    tool_close(&run);
+}
+
+static void an_algorithm_that_is_not_possible_is_said(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    run_to_end(&run, TCPERF("2", "-b", "1K", "-e", "1K", "--algorithm", "ring"));
+    assert_int_equal(run.exit_code, 2);
+    assert_non_null(strstr(run.err.data, "rank order"));
+    tool_close(&run);
+
+    run_well(&run, TCPERF("2", "-b", "1K", "-e", "1K", "--algorithm", "direct", "--op",
+                          "allreduce,barrier"));
+    assert_non_null(strstr(run.out.data, "# barrier: not as asked: "));
+    assert_int_equal(tool_count(run.out.data, "  direct\n"), 2);
+    assert_int_equal(tool_count(run.out.data, "  dissemination\n"), 1);
     tool_close(&run);
 }
 
@@ -289,6 +307,7 @@ int main(void)
         cmocka_unit_test(without_a_check_nothing_is_called_wrong),
         cmocka_unit_test(sizes_are_whole_elements_of_every_block),
         cmocka_unit_test(csv_has_a_line_for_each_result),
+        cmocka_unit_test(an_algorithm_that_is_not_possible_is_said),
         cmocka_unit_test(json_has_the_same_or_is_refused),
         cmocka_unit_test(a_file_that_cannot_be_written_ends_all_ranks),
         cmocka_unit_test(mistakes_are_told),

@@ -17,6 +17,7 @@
 #include "tcdist/reactor.h"
 #include "tcdist/status.h"
 #include "tcdist/trace.h"
+#include "tcdist/tune.h"
 #include "tcdist/version.h"
 
 #endif

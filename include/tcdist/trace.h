@@ -28,6 +28,8 @@ typedef struct tc_trace_event {
     uint64_t bytes;       /* of payload; 0 where there is none */
     int rank;             /* in the group; -1 where there is none */
     uint32_t thread;      /* small number of the thread that recorded it */
+    /* How an operation was carried out: "ring", …; NULL elsewhere. */
+    const char *algorithm;
 } tc_trace_event;
 
 /* Call fn for each event still kept, oldest first.  Any thread; a consistent copy is taken. */

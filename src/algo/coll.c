@@ -229,6 +229,17 @@ static const char *name_algorithm(struct tci_comm *comm, const struct tci_op_arg
                         numerics == TC_NUMERICS_DEFAULT ? comm->numerics : numerics, named);
 }
 
+tc_status_t tci_coll_choose(struct tci_comm *comm, struct tci_op_args *args,
+                            const tc_options *options, struct tci_error *error)
+{
+    enum tci_coll coll = (enum tci_coll)args->call.coll;
+
+    if (args->call.op != 255)
+        tci_fold_init(&args->fold, (tc_dtype_t)args->call.dtype, (tc_reduce_op_t)args->call.op);
+    return tci_select(comm, args, coll, options != NULL ? options->numerics : TC_NUMERICS_DEFAULT,
+                      name_algorithm(comm, args, options), error);
+}
+
 tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
 {
     struct tci_comm *comm = tci_comm_of(group);
@@ -244,10 +255,7 @@ tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
         (request->is_typed && !check_request(comm, request, &error)))
         return tci_refuse(comm, &error);
     fill(comm, request, &args);
-    if (request->op >= 0)
-        tci_fold_init(&args.fold, request->dtype, (tc_reduce_op_t)request->op);
-    if (tci_select(comm, &args, request->coll, options != NULL ? options->numerics : 0,
-                   name_algorithm(comm, &args, options), &error) != TC_OK)
+    if (tci_coll_choose(comm, &args, options, &error) != TC_OK)
         return tci_refuse(comm, &error);
     if (args.tag == TC_TAG_ORDERED) {
         args.space = TCI_SPACE_ORDERED;

@@ -31,6 +31,10 @@ struct tci_request {
 /* Check, choose, start.  Never NULL. */
 tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request);
 
+/* Choose for a call whose other arguments have been checked.  TC_OK, or the cause in error. */
+tc_status_t tci_coll_choose(struct tci_comm *comm, struct tci_op_args *args,
+                            const tc_options *options, struct tci_error *error);
+
 /* The parts that send and receive need too: false, with the cause in error. */
 bool tci_check_options(const tc_options *options, const tc_context *context,
                        struct tci_error *error, const char *name);

@@ -94,7 +94,8 @@ static void settle(struct tci_op *op, tc_status_t status)
                                              .begin_ns = op->begin_ns,
                                              .end_ns = now,
                                              .tag = op->args.tag,
-                                             .a = op->args.count * op->args.elem_bytes});
+                                             .a = op->args.count * op->args.elem_bytes,
+                                             .algorithm = op->args.plan->name});
     tci_future_settle(op->future, status, status == TC_OK ? NULL : &op->error);
     op->future = NULL;
     if (op->after != NULL)

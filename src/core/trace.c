@@ -19,7 +19,7 @@
  * undefined; it sees by `turn` that it was. */
 struct slot {
     atomic_uint_fast64_t turn;
-    _Atomic(const char *) name;
+    _Atomic(const char *) name, algorithm;
     atomic_uint_fast64_t begin_ns, end_ns, tag, a;
     atomic_uint kind;
     atomic_int rank;
@@ -107,6 +107,7 @@ void tci_trace_add(struct tci_trace *trace, const struct tci_trace_record *recor
                                                  memory_order_acquire, memory_order_relaxed))
         return;
     PUT(slot->name, record->name);
+    PUT(slot->algorithm, record->algorithm);
     PUT(slot->begin_ns, record->begin_ns);
     PUT(slot->end_ns, record->end_ns);
     PUT(slot->tag, record->tag);
@@ -157,6 +158,7 @@ static bool read_slot(struct tci_trace *trace, uint64_t number, tc_trace_event *
     if (atomic_load_explicit(&slot->turn, memory_order_acquire) != 2 * number + 2)
         return false;
     event->name = GET(slot->name);
+    event->algorithm = GET(slot->algorithm);
     event->begin_ns = GET(slot->begin_ns);
     event->end_ns = GET(slot->end_ns);
     event->tag = GET(slot->tag);

@@ -33,6 +33,7 @@ struct tci_trace_record {
     int rank;
     const char *name;
     uint64_t begin_ns, end_ns, tag, a;
+    const char *algorithm; /* of TCI_TRACE_OP, static; NULL elsewhere */
 };
 
 /* Any thread; wait-free: the oldest event gives way; one whose writer was

@@ -58,8 +58,13 @@ static void write_event(const tc_trace_event *event, void *arg)
     fprintf(file, ",\"pid\":%d,\"tid\":%u", event->rank < 0 ? NO_RANK_PID : event->rank,
             event->thread);
     /* The tag is a string: the readers' numbers have 53 bits. */
-    fprintf(file, ",\"args\":{\"tag\":\"%" PRIu64 "\",\"bytes\":%" PRIu64 "}}", event->tag,
+    fprintf(file, ",\"args\":{\"tag\":\"%" PRIu64 "\",\"bytes\":%" PRIu64, event->tag,
             event->bytes);
+    if (event->algorithm != NULL) {
+        fputs(",\"algorithm\":", file);
+        write_string(file, event->algorithm);
+    }
+    fputs("}}", file);
 }
 
 /* The file is made under its name at once: a trace that was cut short is one more to look at. */

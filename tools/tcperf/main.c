@@ -1,6 +1,7 @@
 /* main.c - tcperf times and checks the collectives of a group. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <string.h>
 
 #include "check.h"
 #include "measure.h"
@@ -31,6 +32,9 @@ static tc_status_t run_line(struct world *world, struct report *report, const st
     struct result result = {.line = line, .wrong = -1};
     tc_status_t status = TC_OK;
 
+    result.algorithm = world_algorithm(world, line, NULL);
+    if (result.algorithm == NULL)
+        result.algorithm = "?"; /* the call will be refused, and say why */
     if (world->options->checks > 0)
         status = check_line(world, line, &result.wrong);
     if (status == TC_OK)
@@ -94,6 +98,42 @@ static tc_status_t run_sizes(struct world *world, struct report *report, struct 
     return status;
 }
 
+/* Whether the algorithm that was asked for can carry an operation out; if not, the table says why,
+ * and the library chooses. */
+static bool can_be_as_asked(const struct world *world, struct report *report,
+                            const struct operation *operation)
+{
+    const struct options *options = world->options;
+    const struct line line = {.operation = operation,
+                              .dtype = (tc_dtype_t)options->types.numbers[0],
+                              .reduce = (tc_reduce_op_t)options->reduces.numbers[0],
+                              .count = 1};
+    const char *name = world_algorithm(world, &line, options->algorithm);
+
+    if (name != NULL && strcmp(name, options->algorithm) == 0)
+        return true;
+    report_other_algorithm(report, &line,
+                           name == NULL ? tc_last_error()->message : "it has no algorithms");
+    return false;
+}
+
+/* An algorithm that carries out nothing of what is measured is a mistake. */
+static bool check_algorithm(const struct world *world, struct report *report)
+{
+    const struct options *options = world->options;
+    int possible = 0;
+
+    for (int i = 0; options->algorithm != NULL && i < options->operations.count; i++)
+        possible += can_be_as_asked(world, report, &operations[options->operations.numbers[i]]);
+    if (options->algorithm == NULL || possible > 0)
+        return true;
+    if (world->rank == 0)
+        fprintf(stderr, "tcperf: --algorithm %s carries out nothing of this: %s\n",
+                options->algorithm,
+                tc_last_error() != NULL ? tc_last_error()->message : "there is nothing to choose");
+    return false;
+}
+
 /* Types of a barrier and operators of a broadcast make no difference: one round of each. */
 static tc_status_t run_operation(struct world *world, struct report *report,
                                  const struct operation *operation)
@@ -135,6 +175,10 @@ static int run(struct world *world)
     }
     if (!report_open(&report, world))
         return EXIT_TROUBLE;
+    if (!check_algorithm(world, &report)) {
+        report_close(&report);
+        return EXIT_USAGE;
+    }
     status = world_alloc(world, largest_bytes(world));
     for (int i = 0; i < world->options->operations.count && status == TC_OK; i++)
         status = run_operation(world, &report, &operations[world->options->operations.numbers[i]]);

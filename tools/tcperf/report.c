@@ -40,9 +40,9 @@ static void print_operation(struct report *report, const struct line *line)
     if (report->operation == line->operation)
         return;
     report->operation = line->operation;
-    fprintf(report->table, "#\n# %s\n#%11s %11s %7s %5s %5s %10s %10s %10s %8s %8s %6s\n",
+    fprintf(report->table, "#\n# %s\n#%11s %11s %7s %5s %5s %10s %10s %10s %8s %8s %6s  %s\n",
             line->operation->name, "bytes", "count", "type", "op", "place", "time", "min", "max",
-            "algbw", "busbw", "wrong");
+            "algbw", "busbw", "wrong", "algorithm");
     fprintf(report->table, "#%11s %11s %7s %5s %5s %10s %10s %10s %8s %8s\n", "", "", "", "", "",
             "us", "us", "us", "GB/s", "GB/s");
 }
@@ -63,7 +63,7 @@ bool report_open(struct report *report, const struct world *world)
         print_head(report);
     if (report->csv != NULL)
         fputs("operation,bytes,count,type,op,place,ranks,tags,mode,iterations,time_us,min_us,"
-              "max_us,algbw_gbs,busbw_gbs,wrong\n",
+              "max_us,algbw_gbs,busbw_gbs,wrong,algorithm\n",
               report->csv);
     return true;
 }
@@ -93,9 +93,10 @@ static void print_row(const struct report *report, const struct result *result)
             result_place_name(result), times->median_us, times->min_us, times->max_us,
             result->algorithm_gbs, result->bus_gbs);
     if (result->wrong < 0)
-        fprintf(report->table, "%6s\n", "-");
+        fprintf(report->table, "%6s", "-");
     else
-        fprintf(report->table, "%6.0f\n", result->wrong);
+        fprintf(report->table, "%6.0f", result->wrong);
+    fprintf(report->table, "  %s\n", result->algorithm);
     fflush(report->table);
 }
 
@@ -112,7 +113,7 @@ static void write_csv(const struct report *report, const struct result *result)
             result->algorithm_gbs, result->bus_gbs);
     if (result->wrong >= 0)
         fprintf(report->csv, "%.0f", result->wrong);
-    fputc('\n', report->csv);
+    fprintf(report->csv, ",%s\n", result->algorithm);
     fflush(report->csv);
 }
 
@@ -137,6 +138,12 @@ void report_skip(struct report *report, const struct line *line, const char *rea
     print_operation(report, line);
     fprintf(report->table, "# %s %s left out: %s\n", tc_dtype_name(line->dtype),
             tc_reduce_op_name(line->reduce), reason);
+}
+
+void report_other_algorithm(struct report *report, const struct line *line, const char *reason)
+{
+    if (report->table != NULL)
+        fprintf(report->table, "# %s: not as asked: %s\n", line->operation->name, reason);
 }
 
 static bool close_file(FILE *file, const char *path)

@@ -15,7 +15,8 @@ struct result {
     struct times times;
     double algorithm_gbs; /* bytes / time, 1e9 bytes a second */
     double bus_gbs;
-    double wrong; /* elements; -1: not checked */
+    double wrong;          /* elements; -1: not checked */
+    const char *algorithm; /* that carried it out; "-" where there is none to choose */
 };
 
 struct report {
@@ -40,6 +41,9 @@ void report_add(struct report *report, const struct result *result);
 
 /* Says in the table that a line was left out. */
 void report_skip(struct report *report, const struct line *line, const char *reason);
+
+/* Says in the table that the algorithm that was asked for is not possible for an operation. */
+void report_other_algorithm(struct report *report, const struct line *line, const char *reason);
 
 /* Writes what is left; false when something could not be written. */
 bool report_close(struct report *report);

@@ -54,6 +54,7 @@ void report_json_add(struct report *report, const struct result *result)
     cJSON_AddNumberToObject(row, "max_us", result->times.max_us);
     cJSON_AddNumberToObject(row, "algbw_gbs", result->algorithm_gbs);
     cJSON_AddNumberToObject(row, "busbw_gbs", result->bus_gbs);
+    cJSON_AddStringToObject(row, "algorithm", result->algorithm);
     if (result->wrong >= 0)
         cJSON_AddNumberToObject(row, "wrong", result->wrong);
     cJSON_AddItemToArray(cJSON_GetObjectItem(report->document, "results"), row);

@@ -129,6 +129,18 @@ size_t world_stride(const struct world *world, const struct line *line)
     return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
+const char *world_algorithm(const struct world *world, const struct line *line, const char *asked)
+{
+    tc_options options;
+
+    if (line->operation->future_count != 1)
+        return "-"; /* sends and receives have nothing to choose */
+    tc_options_default(&options);
+    options.algorithm = asked;
+    return tc_algorithm(world->group, line->operation->name, line->count, line->dtype, line->reduce,
+                        &options);
+}
+
 /* In place an all-gather's own block lies where the result has it; all others begin alike. */
 void world_place(const struct world *world, struct line *line, int tag_index)
 {

@@ -30,6 +30,10 @@ tc_status_t world_open(struct world *world, const struct options *options);
 /* Buffers for the largest line of all that will be measured; once. */
 tc_status_t world_alloc(struct world *world, size_t bytes);
 
+/* The algorithm that carries a line out; asked: NULL, or the one to carry it out.  "-" where there
+ * is none to choose; NULL where that is not possible, and tc_last_error() says why. */
+const char *world_algorithm(const struct world *world, const struct line *line, const char *asked);
+
 /* Leaves the group, in order or at once: then the others' operations fail instead of waiting. */
 void world_close(struct world *world, bool is_in_order);
 
