@@ -208,7 +208,7 @@ static bool move_step(struct plan_proof *proof, uint32_t r, uint32_t i, uint32_t
     const struct tci_step *step = plan_step(proof, r, i);
     uint32_t q = step->peer;
 
-    if (step->kind == TCI_STEP_FOLD || step->kind == TCI_STEP_COPY) {
+    if (!tci_step_is_message(step->kind)) {
         if (!plan_values_local(proof, r, i))
             return false;
         plan_clocks_end(proof, r, i);

@@ -25,12 +25,13 @@ struct plan_rank {
     uint32_t src_cells, dst_cells, tmp_cells;
 };
 
-/* A value: an input, a fold of all inputs in rank order, or a op b. */
-enum plan_value_kind { PLAN_VALUE_INPUT, PLAN_VALUE_FOLD, PLAN_VALUE_OP };
+/* A value: an input, a fold of all inputs in rank order, a op b, or the accumulator of such a fold
+ * over the first ranks. */
+enum plan_value_kind { PLAN_VALUE_INPUT, PLAN_VALUE_FOLD, PLAN_VALUE_OP, PLAN_VALUE_WIDE };
 
 struct plan_value {
     uint8_t kind;
-    uint32_t a, b; /* INPUT: rank; OP: values */
+    uint32_t a, b; /* INPUT: rank; OP: values; WIDE: ranks */
     uint32_t block;
     uint32_t inputs; /* how many ranks' inputs are in it */
 };

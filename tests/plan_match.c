@@ -65,6 +65,26 @@ static bool has_length(const struct plan_proof *proof, uint32_t r, const struct 
            plan_cell(proof, r, step->as, step->as.more) != NO_CELL;
 }
 
+/* Accumulators lie in slots of TMP, of a plan that makes room for them. */
+static bool may_widen(const struct tci_plan *plan, const struct tci_step *step)
+{
+    bool src_is_tmp = step->src.buf == TCI_BUF_TMP, dst_is_tmp = step->dst.buf == TCI_BUF_TMP;
+
+    switch (step->kind) {
+    case TCI_STEP_SEND:
+        return !step->wide || (plan->wide && src_is_tmp);
+    case TCI_STEP_RECV:
+        return !step->wide || (plan->wide && dst_is_tmp);
+    case TCI_STEP_WIDEN:
+    case TCI_STEP_ADD:
+        return plan->wide && dst_is_tmp && !src_is_tmp;
+    case TCI_STEP_ROUND:
+        return plan->wide && src_is_tmp && !dst_is_tmp;
+    default:
+        return !step->wide;
+    }
+}
+
 static bool check_slices(struct plan_proof *proof, uint32_t r, uint32_t i)
 {
     const struct tci_step *step = plan_step(proof, r, i);
@@ -80,6 +100,8 @@ static bool check_slices(struct plan_proof *proof, uint32_t r, uint32_t i)
     if ((reads && !plan_has_buffer(proof, r, step->src.buf)) ||
         (writes && !plan_has_buffer(proof, r, step->dst.buf)))
         return plan_fails(proof, r, i, "a buffer that this rank does not have");
+    if (!may_widen(plan, step))
+        return plan_fails(proof, r, i, "accumulators where there is no room for them");
     if (reads && writes && step->src.more != step->dst.more)
         return plan_fails(proof, r, i, "source and destination differ in blocks");
     if (reads && writes && step->src.buf == TCI_BUF_TMP && step->dst.buf == TCI_BUF_TMP &&
@@ -113,6 +135,8 @@ static bool check_send(struct plan_proof *proof, uint32_t r, uint32_t i)
         return plan_fails(proof, r, i, "the peer's step is no receive from here");
     if (*sender != NO_STEP)
         return plan_fails(proof, r, i, "the peer's step has another sender");
+    if (step->wide != other->wide)
+        return plan_fails(proof, r, i, "accumulators at one end alone");
     if (!is_as_long(proof, step, other))
         return plan_fails(proof, r, i, "the peer expects another block");
     *sender = proof->ranks[r].first + i;

@@ -38,16 +38,18 @@ static void say_slice(struct text *text, struct tci_slice slice)
 
 static void say_what(struct text *text, const struct tci_step *step)
 {
+    static const char *const names[] = {"FOLD", "COPY", "WIDEN", "ADD", "ROUND"};
+
     switch (step->kind) {
     case TCI_STEP_SEND:
         say(text, "SEND ");
         say_slice(text, step->src);
-        say(text, " to %u, step %u", step->peer, step->match);
+        say(text, "%s to %u, step %u", step->wide ? " wide" : "", step->peer, step->match);
         return;
     case TCI_STEP_RECV:
         say(text, "RECV ");
         say_slice(text, step->dst);
-        say(text, " from %u", step->peer);
+        say(text, "%s from %u", step->wide ? " wide" : "", step->peer);
         return;
     case TCI_STEP_RECV_REDUCE:
         say(text, "RECV_REDUCE ");
@@ -57,7 +59,7 @@ static void say_what(struct text *text, const struct tci_step *step)
         say(text, " op from %u%s", step->peer, step->last ? ", last" : "");
         return;
     default:
-        say(text, step->kind == TCI_STEP_FOLD ? "FOLD " : "COPY ");
+        say(text, "%s ", names[step->kind - TCI_STEP_FOLD]);
         say_slice(text, step->dst);
         say(text, " = ");
         say_slice(text, step->src);

@@ -99,16 +99,27 @@ static uint32_t op_value(struct plan_proof *proof, uint32_t a, uint32_t b)
     return v;
 }
 
-static uint32_t fold_value(struct plan_proof *proof, uint32_t block)
+/* The first `ranks` ranks' inputs, folded in rank order. */
+static uint32_t ordered_value(struct plan_proof *proof, uint8_t kind, uint32_t ranks,
+                              uint32_t block)
 {
-    struct plan_value value = {
-        .kind = PLAN_VALUE_FOLD, .block = block, .inputs = proof->subject.size};
+    struct plan_value value = {.kind = kind, .a = ranks, .block = block, .inputs = ranks};
     bool is_new;
     uint32_t v = value_of(&proof->values, value, &is_new);
 
-    for (uint32_t r = 0; r < proof->subject.size && is_new; r++)
+    for (uint32_t r = 0; r < ranks && is_new; r++)
         inputs_of(&proof->values, v)[r / 64] |= (uint64_t)1 << (r % 64);
     return v;
+}
+
+static uint32_t fold_value(struct plan_proof *proof, uint32_t block)
+{
+    return ordered_value(proof, PLAN_VALUE_FOLD, proof->subject.size, block);
+}
+
+static uint32_t wide_value(struct plan_proof *proof, uint32_t ranks, uint32_t block)
+{
+    return ordered_value(proof, PLAN_VALUE_WIDE, ranks, block);
 }
 
 /* ---- What the steps do ----------------------------------------------------------------------- */
@@ -176,6 +187,9 @@ static bool move_block(struct plan_proof *proof, const struct tci_step *send, ui
 
     if (value == 0)
         return plan_fails(proof, to, to_step, "is sent what nobody has written");
+    if (send->wide != (proof->values.at[value].kind == PLAN_VALUE_WIDE))
+        return plan_fails(proof, to, to_step,
+                          "is sent an accumulator for elements, or the reverse");
     if (recv->kind == TCI_STEP_RECV_REDUCE) {
         uint32_t own = *cell_at(proof, to, recv->src, block), incoming = value;
 
@@ -208,6 +222,25 @@ bool plan_values_move(struct plan_proof *proof, uint32_t from, uint32_t to, uint
     return true;
 }
 
+/* What WIDEN, ADD and ROUND make of src and what dst held; 0 where that is not the next part of the
+ * fold in rank order. */
+static uint32_t fold_part_value(struct plan_proof *proof, uint32_t rank,
+                                const struct tci_step *step, uint32_t src, uint32_t dst)
+{
+    const struct plan_value own = proof->values.at[src], acc = proof->values.at[dst];
+    uint32_t n = proof->subject.size;
+
+    if (step->kind == TCI_STEP_ROUND)
+        return own.kind == PLAN_VALUE_WIDE && own.a == n ? fold_value(proof, own.block) : 0;
+    if (src != input_value(proof, rank, own.block))
+        return 0;
+    if (step->kind == TCI_STEP_WIDEN)
+        return rank == 0 ? wide_value(proof, 1, own.block) : 0;
+    if (dst == 0 || acc.kind != PLAN_VALUE_WIDE || acc.a != rank || acc.block != own.block)
+        return 0;
+    return wide_value(proof, rank + 1, own.block);
+}
+
 static bool local_block(struct plan_proof *proof, uint32_t rank, uint32_t i, uint32_t b)
 {
     const struct tci_step *step = plan_step(proof, rank, i);
@@ -228,6 +261,12 @@ static bool local_block(struct plan_proof *proof, uint32_t rank, uint32_t i, uin
                 return plan_fails(proof, rank, i, "does not have rank %u's input there", r);
         }
         value = fold_value(proof, block);
+    } else if (step->kind != TCI_STEP_COPY) {
+        value = fold_part_value(proof, rank, step, own, *cell_at(proof, rank, step->dst, b));
+        if (value == 0)
+            return plan_fails(proof, rank, i, "does not go on where the ranks before it stopped");
+    } else if (proof->values.at[own].kind == PLAN_VALUE_WIDE) {
+        return plan_fails(proof, rank, i, "copies an accumulator");
     }
     *cell_at(proof, rank, step->dst, b) = value;
     return true;

@@ -181,7 +181,9 @@ static void long_payloads(int size, size_t segment_bytes)
                 {COLL_REDUCE_SCATTERV, "pairwise", true},
                 {COLL_ALLTOALL, "bruck", false},
                 {COLL_ALLTOALL, "pairwise", false},
-                {COLL_ALLTOALLV, "pairwise", false}};
+                {COLL_ALLTOALLV, "pairwise", false},
+                {COLL_ALLREDUCE, "wide_chain", false},
+                {COLL_REDUCE, "wide_chain", false}};
     static const size_t counts[] = {16384, 65537, 1000003};
     static const tc_dtype_t types[] = {TC_DTYPE_F32, TC_DTYPE_BF16, TC_DTYPE_U8};
     struct batch *batch = calloc(1, sizeof(*batch));

@@ -58,7 +58,7 @@ static bool drop_fence(const struct tci_shape *shape, struct tci_step *step)
 
 static bool is_message(const struct tci_step *step)
 {
-    return step->kind != TCI_STEP_FOLD && step->kind != TCI_STEP_COPY;
+    return tci_step_is_message(step->kind);
 }
 
 static bool take_the_next_peer(const struct tci_shape *shape, struct tci_step *step)
@@ -105,6 +105,22 @@ static bool forget_to_reduce(const struct tci_shape *shape, struct tci_step *ste
     return reduces;
 }
 
+static bool add_again(const struct tci_shape *shape, struct tci_step *step)
+{
+    bool is_part = step->kind == TCI_STEP_WIDEN;
+
+    (void)shape;
+    step->kind = is_part ? TCI_STEP_ADD : step->kind;
+    return is_part;
+}
+
+static bool turn_wide(const struct tci_shape *shape, struct tci_step *step)
+{
+    (void)shape;
+    step->wide = !step->wide;
+    return is_message(step);
+}
+
 static const struct {
     const char *name;
     break_fn apply;
@@ -118,6 +134,8 @@ static const struct {
     {"writes the next block", write_the_next_block},
     {"last turned", turn_last},
     {"does not reduce", forget_to_reduce},
+    {"adds again", add_again},
+    {"widths differ", turn_wide},
 };
 
 enum { BREAKS_OF_WAITS = 3 };

@@ -95,8 +95,14 @@ static void more_ranks_hold(const struct tci_plan *plan)
 
 /* ---- Many ranks: samples --------------------------------------------------------------------- */
 
-/* Only what a rank's own waits give counts here, which is the stricter proof.  A barrier is about
- * what is known along messages, at n * n words a step, so it stops earlier. */
+/* A barrier is about what is known along messages, and so is an accumulator that comes back. */
+static bool is_along_messages(const struct tci_plan *plan)
+{
+    return plan->layout == TCI_LAYOUT_NONE || plan->wide;
+}
+
+/* Only what a rank's own waits give counts here, which is the stricter proof.  What is known along
+ * messages takes n * n words a step, so that stops earlier. */
 static bool prove_sample(const struct plan_case *subject, void *arg)
 {
     struct plan_case with = *subject;
@@ -104,7 +110,7 @@ static bool prove_sample(const struct plan_case *subject, void *arg)
 
     if (root != 0 && root != n / 3 && root != n - 1)
         return true;
-    with.along_messages = subject->plan->layout == TCI_LAYOUT_NONE;
+    with.along_messages = is_along_messages(subject->plan);
     prove(&with);
     *size_most = (uint32_t)tci_max(*size_most, n);
     return true;
@@ -115,7 +121,7 @@ static bool is_affordable(const struct tci_plan *plan, uint32_t size)
     static const uint64_t touches_max[] = {50000, 300000, 3000000}; /* of all ranks together */
     const struct plan_case subject = {.plan = plan, .size = size, .radix = 2, .cuts = 1};
 
-    if (plan->layout == TCI_LAYOUT_NONE && size > 257)
+    if (is_along_messages(plan) && size > 257)
         return false;
     return plan_case_steps(&subject) <= touches_max[test_effort()] &&
            plan_case_touches(&subject) <= touches_max[test_effort()];

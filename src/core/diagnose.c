@@ -98,7 +98,7 @@ static int waited_for(const struct tci_op *op)
             memset(&step, 0, sizeof(step));
             op->args.plan->step(&op->args.shape, lane->base + (uint32_t)__builtin_ctzll(left),
                                 &step);
-            if (step.kind <= TCI_STEP_RECV_REDUCE)
+            if (tci_step_is_message(step.kind))
                 return (int)step.peer;
         }
     }

@@ -8,6 +8,7 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/comm.h"
+#include "core/reduce_wide.h"
 
 _Static_assert(TCI_WINDOW == 64, "two words of bits are the window");
 
@@ -128,7 +129,8 @@ static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
         return false;
     *xfer = (struct tci_step_xfer){.lane = lane, .step = i};
     xfer->x.data = slice_at(lane, is_send ? step->src : step->dst);
-    xfer->x.len = step_elems(lane, step) * op->args.elem_bytes;
+    xfer->x.len =
+        step_elems(lane, step) * (step->wide ? tci_wide_size(&op->args.fold) : op->args.elem_bytes);
     xfer->x.key = op->key;
     xfer->x.key.lane = lane->index;
     xfer->x.key.step = is_send ? step->match : i;
@@ -149,6 +151,17 @@ static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
     return true;
 }
 
+static void trace_fold(const struct tci_op *op, uint64_t begin_ns, size_t elems)
+{
+    tci_trace_add(op->comm->context->trace,
+                  &(struct tci_trace_record){.kind = TCI_TRACE_FOLD,
+                                             .rank = op->comm->rank,
+                                             .begin_ns = begin_ns,
+                                             .end_ns = tci_trace_now(),
+                                             .tag = op->args.tag,
+                                             .a = elems * op->args.elem_bytes});
+}
+
 /* Block by block, since those of SRC and DST need not lie close together. */
 static void copy(struct tci_lane *lane, const struct tci_step *step)
 {
@@ -165,6 +178,26 @@ static void copy(struct tci_lane *lane, const struct tci_step *step)
         if (src != dst && elems > 0)
             memmove(dst, src, elems * lane->op->args.elem_bytes);
     }
+}
+
+/* One part of a canonical fold that is spread over the ranks. */
+static void fold_part(struct tci_lane *lane, const struct tci_step *step)
+{
+    const struct tci_op *op = lane->op;
+    void *dst = slice_at(lane, step->dst);
+    const void *src = slice_at(lane, step->src);
+    size_t elems = step_elems(lane, step);
+    uint64_t begin_ns = tci_trace_now();
+
+    if (elems == 0)
+        return;
+    if (step->kind == TCI_STEP_WIDEN)
+        tci_wide_widen(&op->args.fold, dst, src, elems);
+    else if (step->kind == TCI_STEP_ADD)
+        tci_wide_add(&op->args.fold, dst, src, elems);
+    else
+        tci_wide_round(&op->args.fold, dst, src, op->args.shape.size, elems);
+    trace_fold(op, begin_ns, elems);
 }
 
 /* Fold in rank order from where it stopped; true when the step has ended. */
@@ -184,13 +217,7 @@ static bool fold(struct tci_lane *lane, const struct tci_step *step)
                                      : lane->tmp + (r < me ? r : r - 1) * lane->slot_bytes) +
                             at;
         op->args.fold.many(slice_at(lane, step->dst) + at, op->inputs, ranks, some);
-        tci_trace_add(op->comm->context->trace,
-                      &(struct tci_trace_record){.kind = TCI_TRACE_FOLD,
-                                                 .rank = op->comm->rank,
-                                                 .begin_ns = begin_ns,
-                                                 .end_ns = tci_trace_now(),
-                                                 .tag = op->args.tag,
-                                                 .a = some * size});
+        trace_fold(op, begin_ns, some);
     }
     lane->fold_done += some;
     return lane->fold_done == elems;
@@ -219,6 +246,12 @@ static bool open_step(struct tci_lane *lane, uint32_t k, const struct tci_step *
     switch (step->kind) {
     case TCI_STEP_COPY:
         copy(lane, step);
+        lane->ended |= bit;
+        return true;
+    case TCI_STEP_WIDEN:
+    case TCI_STEP_ADD:
+    case TCI_STEP_ROUND:
+        fold_part(lane, step);
         lane->ended |= bit;
         return true;
     case TCI_STEP_FOLD:
@@ -294,7 +327,8 @@ static bool load_segment(struct tci_lane *lane)
     size_t elems =
         op->args.plan->layout == TCI_LAYOUT_CUT ? cut_len(lane->count, op->blocks, 0) : lane->count;
     size_t bytes;
-    lane->slot_bytes = elems * op->args.elem_bytes;
+    lane->slot_bytes =
+        elems * (op->args.plan->wide ? tci_wide_size(&op->args.fold) : op->args.elem_bytes);
     if (!op->args.plan->packed)
         lane->slot_bytes = (lane->slot_bytes + 63) & ~(size_t)63;
     if (tci_array_bytes(lane->slot_bytes, op->slots, &bytes))
@@ -335,6 +369,7 @@ void tci_engine_start(struct tci_op *op)
     TC_ASSERT(op->args.lane_elems > 0 && op->blocks > 0);
     TC_ASSERT(op->args.blocks.src_counts == NULL || !plan->equal);
     TC_ASSERT(!plan->packed || plan->layout != TCI_LAYOUT_CUT);
+    TC_ASSERT(!plan->wide || (plan->canonical && !plan->packed));
     op->lanes_total = tci_max(1, (op->args.count + op->args.lane_elems - 1) / op->args.lane_elems);
     lanes = (uint32_t)tci_min(op->lanes_total, TCI_LANES_MAX);
     if (op->slots > 0) {

@@ -18,8 +18,19 @@ enum tci_step_kind {
     TCI_STEP_RECV_REDUCE, /* dst = src op what comes from peer; in rank order where that matters */
     TCI_STEP_FOLD,        /* dst = fold in rank order of all ranks: src (own) and the scratch slots
                            * 0 … size-2 of the other ranks, in rank order, own rank left out */
-    TCI_STEP_COPY         /* dst = src */
+    TCI_STEP_COPY,        /* dst = src */
+    /* The canonical fold in parts, in plans that are `wide`: dst or src is a slot of TMP that holds
+     * the accumulator (core/reduce_wide.h). */
+    TCI_STEP_WIDEN, /* accumulator dst = src */
+    TCI_STEP_ADD,   /* accumulator dst = dst op src */
+    TCI_STEP_ROUND  /* dst = accumulator src, rounded; an AVG is divided here */
 };
+
+/* Whether a step moves something between ranks. */
+static inline bool tci_step_is_message(uint8_t kind)
+{
+    return kind <= TCI_STEP_RECV_REDUCE;
+}
 
 /* Three buffers.  In place, SRC and DST name the same memory, and plans are asked with
  * shape.in_place set, so that they order their touches accordingly. */
@@ -48,6 +59,7 @@ struct tci_step {
     uint8_t pace;    /* a third wait, for the network's sake alone: a plan is right without it */
     bool fence;      /* starts after every earlier step has ended */
     bool last;       /* RECV_REDUCE: dst is complete after it, an AVG is divided here */
+    bool wide;       /* SEND from TMP, RECV into TMP: of accumulators */
     uint32_t peer;   /* SEND, RECV*: the other rank */
     uint32_t match;  /* SEND: number of the peer's receiving step */
     struct tci_slice src, dst;
@@ -118,6 +130,7 @@ struct tci_plan {
     bool is_used;   /* offered to users; false: only by name */
     bool equal;     /* only for blocks of one length, in one piece: not for the v-forms */
     bool packed;    /* the slots of TMP lie close together */
+    bool wide;      /* the slots of TMP have room for accumulators; always canonical */
     uint32_t (*steps)(const struct tci_shape *shape);
     uint32_t (*blocks)(const struct tci_shape *shape); /* cuts of the payload; CUT only, else 1 */
     uint32_t (*slots)(const struct tci_shape *shape);  /* of TMP */

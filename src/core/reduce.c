@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "core/reduce_wide.h"
 #include "reduce_table.h"
 
 #ifdef TCI_HAVE_X86_KERNELS
@@ -115,6 +116,7 @@ static tc_status_t init_fold(struct tci_fold *fold, tc_dtype_t dtype, tc_reduce_
         .many = row->many,
         .pair = row->pair,
         .divide = row->divide,
+        .wide = tci_wide_find(dtype, op),
     };
     return TC_OK;
 }

@@ -7,6 +7,8 @@
 
 #include "tcdist/dtype.h"
 
+struct tci_wide;
+
 /* The kernels of one (type, operator), chosen once when an operation starts.  None of them
  * allocates, blocks or keeps anything; buffers need the alignment of a byte only.  `out` may be
  * one of the inputs (the same address, not a partial overlap).  Any thread. */
@@ -26,6 +28,10 @@ struct tci_fold {
     /* buf /= ranks, for AVG after a chain of pair(); NULL where pair() leaves nothing to do, and
      * for AVG of integers, whose sum in the element type may have wrapped: those need many(). */
     void (*divide)(void *buf, unsigned ranks, size_t count);
+
+    /* The accumulator of many(), to be carried from rank to rank; NULL where an element serves
+     * (reduce_wide.h). */
+    const struct tci_wide *wide;
 };
 
 /* Look the kernels up, the fastest that this processor has; fails as tc_reduce_supported(). */
