@@ -341,6 +341,99 @@ static void one_field_differs_in_the_simulator(void **state)
                 in_the_simulator(kind, (enum field)field, i % 2 == 1, i / 2 == 1);
 }
 
+/* ---- Send and receive ------------------------------------------------------------------------ */
+
+/* From rank 1 to rank 0: what is received differs in count or type.  The sender of a small message
+ * may be done. */
+static void exchange(struct place *place, size_t count, size_t received, tc_dtype_t dtype,
+                     uint64_t tag, bool is_sender_first)
+{
+    static float from[LARGE + 1], to[LARGE + 1];
+    tc_future *futures[2] = {NULL, NULL};
+
+    for (int i = 0; i < 2; i++)
+        if ((i == 0) == is_sender_first)
+            futures[1] = tc_send_async(group_of(place, 1), tag, from, count, TC_DTYPE_F32, 0, NULL);
+        else
+            futures[0] = tc_recv_async(group_of(place, 0), tag, to, received, dtype, 1, NULL);
+    for (int r = 0; r < 2; r++) {
+        const tc_error *error;
+
+        if (wait_for(place, futures[r]) == TC_OK && r == 1 && count == SMALL)
+            continue;
+        error = tc_future_error(futures[r]);
+        assert_non_null(error);
+        assert_int_equal(error->status, TC_ERR_MISMATCH);
+        assert_non_null(strstr(error->message, "rank 0 calls send/recv("));
+        assert_non_null(strstr(error->message, "rank 1 calls send/recv("));
+    }
+    if (place->sim != NULL)
+        sim_world_idle(place->sim);
+    if (place->sim != NULL && tc_future_test(futures[1]) == TC_OK)
+        assert_int_equal(tc_dist_health(group_of(place, 1), NULL), TC_ERR_MISMATCH);
+    tc_future_release(futures[0]);
+    tc_future_release(futures[1]);
+}
+
+static void exchange_each(struct place *place)
+{
+    for (int i = 0; i < 16; i++) {
+        size_t count = i & 1 ? LARGE : SMALL;
+        uint64_t tag = i & 2 ? TC_TAG_ORDERED : TAG;
+
+        if (i & 4)
+            exchange(place, count, count + 1, TC_DTYPE_F32, tag, (i & 8) != 0);
+        else
+            exchange(place, count, count, TC_DTYPE_I32, tag, (i & 8) != 0);
+    }
+}
+
+static void a_receive_differs_from_its_send(void **state)
+{
+    struct place place = {.size = 3};
+    struct sim_world_config config;
+    uint64_t live = tci_alloc_live();
+    tc_config tcp;
+
+    (void)state;
+    sim_world_config_default(&config);
+    config.net.eager_max = EAGER_BYTES;
+    place.sim = sim_world_new(3, &config);
+    exchange_each(&place);
+    assert_true(place.sim->clock.now_ns < 2000 * TCI_NS_PER_MS);
+    sim_world_free(place.sim);
+    place.sim = NULL;
+    tc_config_default(&tcp);
+    tcp.eager_bytes = EAGER_BYTES;
+    world_open(&place.tcp, 3, &tcp);
+    exchange_each(&place);
+    world_close(&place.tcp);
+    assert_int_equal(tci_alloc_live(), live);
+}
+
+/* ---- Many ranks ------------------------------------------------------------------------------ */
+
+/* The news is told once to each rank, not by each to each. */
+static void one_of_many_ranks_is_found_and_named(void **state)
+{
+    static const int kinds[] = {COLL_ALLREDUCE, COLL_BROADCAST, COLL_GATHER, COLL_REDUCE};
+    struct place place = {.size = WORLD_MAX};
+    struct scene scene;
+
+    (void)state;
+    for (size_t k = 0; k < TCI_LEN(kinds); k++)
+        for (int i = 0; i < 4; i++) {
+            enum field field = is_rooted(kinds[k]) ? BY_ROOT : BY_OP;
+
+            assert_true(set_scene(&scene, &place, kinds[k], field, i % 2 == 1, i / 2 == 1));
+            scene.odd = 37;
+            place.sim = sim_world_new(WORLD_MAX, NULL);
+            differ(&scene, 0);
+            assert_true(place.sim->clock.now_ns < 2000 * TCI_NS_PER_MS);
+            sim_world_free(place.sim);
+        }
+}
+
 /* One group for all cases of a size: what one leaves behind must not disturb the next. */
 static void one_field_differs_over_tcp(void **state)
 {
@@ -385,6 +478,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_field_differs_in_the_simulator),
         cmocka_unit_test(one_field_differs_over_tcp),
+        cmocka_unit_test(a_receive_differs_from_its_send),
+        cmocka_unit_test(one_of_many_ranks_is_found_and_named),
     };
 
     tc_log_set_sink(hush, NULL);
