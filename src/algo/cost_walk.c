@@ -114,15 +114,22 @@ static void add_block(const struct walk *walk, uint32_t block, times len)
     }
 }
 
+/* An accumulator beside its element: f64 for f32, f32 for 16-bit floats. */
+enum { WIDE_FACTOR = 2 };
+
 static void step_len(const struct walk *walk, const struct tci_step *step, times len)
 {
     bool by_src =
         step->kind == TCI_STEP_SEND ? step->src.buf != TCI_BUF_TMP : step->dst.buf == TCI_BUF_TMP;
     struct tci_slice slice = by_src ? step->src : step->dst;
 
+    if (slice.buf == TCI_BUF_TMP)
+        slice = step->as;
     memset(len, 0, sizeof(times));
     for (uint32_t b = 0; walk->plan->layout != TCI_LAYOUT_NONE && b <= slice.more; b++)
         add_block(walk, slice.block + b, len);
+    for (int s = 0; s < SIZES && step->wide; s++)
+        len[s] *= WIDE_FACTOR;
 }
 
 /* len * each femtoseconds, in picoseconds. */
@@ -302,6 +309,11 @@ static void open_step(struct walk *walk, uint32_t rank, uint32_t i)
         break;
     case TCI_STEP_FOLD:
         work_alone(walk, rank, i, walk->fold_fs * walk->shape.size);
+        break;
+    case TCI_STEP_WIDEN:
+    case TCI_STEP_ADD:
+    case TCI_STEP_ROUND:
+        work_alone(walk, rank, i, walk->fold_fs);
         break;
     case TCI_STEP_SEND:
         TC_ASSERT(step->match < peer->steps && step->match >= peer->base);
