@@ -60,7 +60,7 @@ static void round_parts(tc_dtype_t wire, const double *in, float *out, size_t co
             if (at >= count)
                 break;
             len = len < count - at ? len : count - at;
-            tci_narrow_encode(&narrow, in + at, len, bytes, part, b);
+            tci_narrow_encode_wide(&narrow, in + at, len, bytes, part, b);
             tci_narrow_decode(&narrow, bytes, part, b, values);
             memcpy(out + at, values, len * sizeof(float));
         }

@@ -32,8 +32,8 @@ static void travel(tc_dtype_t type, size_t count)
     bytes = tci_narrow_bytes(&narrow, count);
     memset(part, 0xa5, sizeof(part));
     for (size_t b = 0; b * TCI_NARROW_BLOCK < count; b++)
-        tci_narrow_encode(&narrow, given + b * TCI_NARROW_BLOCK, tci_narrow_len(count, b), part,
-                          count, b);
+        tci_narrow_encode_wide(&narrow, given + b * TCI_NARROW_BLOCK, tci_narrow_len(count, b),
+                               part, count, b);
     for (size_t b = 0; b * TCI_NARROW_BLOCK < count; b++)
         tci_narrow_decode(&narrow, part, count, b, got + b * TCI_NARROW_BLOCK);
     assert_true(part[bytes] == 0xa5);
@@ -138,6 +138,32 @@ static void elements_are_rounded_once_to_the_nearest(void **state)
                 }
 }
 
+static void f32_gives_the_codes_that_f64_gives(void **state)
+{
+    static uint8_t wide[4 * COUNT_MAX];
+    static float values[COUNT_MAX];
+    uint64_t random = 2;
+
+    (void)state;
+    for (int round = 0; round < 400; round++) {
+        size_t count = 1 + oracle_random(&random) % 600;
+
+        for (size_t i = 0; i < count; i++) {
+            values[i] = (float)drawn(&random, round % 2 == 0 ? 20 : 290);
+            if (round % 7 == 0 && i % 50 == 3)
+                values[i] = i % 100 == 3 ? INFINITY : NAN;
+            given[i] = (double)values[i];
+        }
+        travel(types[round % 4], count);
+        memcpy(wide, part, sizeof(wide));
+        memset(part, 0xa5, sizeof(part));
+        for (size_t b = 0; b * TCI_NARROW_BLOCK < count; b++)
+            tci_narrow_encode(&narrow, values + b * TCI_NARROW_BLOCK, tci_narrow_len(count, b),
+                              part, count, b);
+        assert_memory_equal(part, wide, sizeof(wide));
+    }
+}
+
 /* Halfway cases of every type, which f64 sums reach and f32 would hide: double rounding shows. */
 static void a_hair_beyond_halfway_is_seen(void **state)
 {
@@ -204,7 +230,7 @@ static void a_short_block_is_filled_with_zeros(void **state)
     for (size_t t = 0; t < 4; t++) {
         assert_true(tci_narrow_init(&narrow, types[t]));
         given[0] = 7;
-        tci_narrow_encode(&narrow, given, 1, part, 300, 1);
+        tci_narrow_encode_wide(&narrow, given, 1, part, 300, 1);
         tci_narrow_decode(&narrow, part, 300, 1, got);
         assert_true(got[0] == 7);
         for (size_t i = 1; i < 44; i++)
@@ -231,6 +257,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elements_are_rounded_once_to_the_nearest),
+        cmocka_unit_test(f32_gives_the_codes_that_f64_gives),
         cmocka_unit_test(a_hair_beyond_halfway_is_seen),
         cmocka_unit_test(what_is_finite_stays_finite),
         cmocka_unit_test(infinity_and_nan_leave_the_rest_alone),

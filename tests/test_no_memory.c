@@ -15,7 +15,7 @@
 #include "core/alloc.h"
 #include "support/world.h"
 
-enum { RANKS = 2, TIMEOUT_MS = 300, LARGE = 200000, CALLS = 5 };
+enum { RANKS = 2, TIMEOUT_MS = 300, LARGE = 200000, CALLS = 5, COMPRESSED = 3 };
 
 static float data[RANKS][CALLS + 1][LARGE];
 
@@ -87,9 +87,28 @@ static void do_nothing(tc_future *future, void *arg)
     (void)arg;
 }
 
+/* Those that take memory of their own. */
+static void compress(tc_dist_ctx *group, int r, tc_future **futures)
+{
+    static const uint32_t indices[RANKS][2] = {{1, 5}, {3, 5}};
+    static float values[2] = {1, 2}, dense[RANKS][COMPRESSED][8], sums[RANKS][4];
+    static uint32_t at[RANKS][4];
+    static tc_sparse out[RANKS];
+    tc_sparse send = {(void *)indices[r], values, 2, 0, TC_DTYPE_U32};
+
+    out[r] = (tc_sparse){at[r], sums[r], 0, 4, TC_DTYPE_U32};
+    futures[0] =
+        tc_allreduce_sparse_async(group, 20, &send, 0, dense[r][0], 8, TC_REDUCE_SUM, NULL, NULL);
+    futures[1] = tc_allreduce_topk_async(group, 21, &send, 3, &out[r], 0, 8, TC_REDUCE_SUM, NULL,
+                                         NULL, NULL);
+    futures[2] =
+        tc_allreduce_compressed_async(group, 22, dense[r][1], dense[r][1], 8, TC_DTYPE_F8E4M3,
+                                      TC_REDUCE_SUM, dense[r][2], NULL, NULL);
+}
+
 static void work(struct life *life)
 {
-    tc_future *futures[RANKS][CALLS + 1] = {{0}};
+    tc_future *futures[RANKS][CALLS + 1] = {{0}}, *small[RANKS][COMPRESSED] = {{0}};
 
     for (int r = 0; r < RANKS; r++) {
         if (life->group[r] == NULL)
@@ -106,6 +125,13 @@ static void work(struct life *life)
         tc_future_then(all, do_nothing, NULL);
         tc_future_release(all);
     }
+    for (int r = 0; r < RANKS; r++)
+        if (life->group[r] != NULL)
+            compress(life->group[r], r, small[r]);
+    for (int r = 0; r < RANKS; r++)
+        for (int c = 0; c < COMPRESSED; c++)
+            if (small[r][c] != NULL)
+                settle(life, small[r][c]);
     for (int r = 0; r < RANKS; r++)
         for (int c = 0; c <= CALLS; c++)
             if (futures[r][c] != NULL)

@@ -18,8 +18,8 @@ TC_BEGIN_DECLS
  *   f64 and rounded once.  A NaN in a result is the one quiet NaN (0x7fc00000).
  * - Operators are TC_REDUCE_SUM and TC_REDUCE_AVG, which divides by n; others fail with
  *   TC_ERR_UNSUPPORTED.
- * - The option `algorithm` names how the parts are exchanged, as for tc_allgather_async();
- *   `numerics` makes no difference.
+ * - The option `algorithm` names how parts are exchanged: it is one of tc_allgather_async(), or
+ *   of tc_alltoall_async() where elements travel in fewer bits.  `numerics` makes no difference.
  * - Arrays belong to the operation until its future has settled; structs but `recv` are copied.
  * - docs/compression.md has the formats, the traffic and an example. */
 

@@ -14,8 +14,8 @@
  * Source: both errors are fed back, that of a sum by the rank that owns it: Tang, Yu, Lian, Zhang,
  * Liu, DoubleSqueeze, 2019.
  */
-#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "algo/algo.h"
 #include "algo/compress.h"
@@ -29,7 +29,7 @@
 /* Blocks that a turn of the loop deals with: a quarter of a millisecond. */
 enum { BLOCKS_BUDGET = 64 };
 
-enum phase { ENCODE, SCATTER, FOLD, GATHER, FINISH };
+enum phase { BEGIN, ENCODE, SCATTER, FOLD, GATHER, FINISH };
 
 struct compressed {
     struct tci_stages stages; /* first: freed by way of it */
@@ -45,7 +45,8 @@ struct compressed {
     const struct tci_plan *gather;
     size_t part, part_bytes, blocks; /* elements, bytes and blocks of a part */
     size_t at;                       /* blocks of this phase that are done */
-    uint8_t *mine;                   /* owned, as the rest: n parts that this rank sends */
+    struct tci_scratch *scratch;     /* of the context; NULL: nothing is taken of it yet */
+    uint8_t *mine;                   /* taken, as the rest: n parts that this rank sends */
     uint8_t *others;                 /* n parts that come: first its own of all ranks, then all */
     uint8_t *sums;                   /* its own part of the result */
     float *lost;                     /* of its own part, by the rounding of the sums */
@@ -55,10 +56,12 @@ static void free_compressed(struct tci_stages *stages)
 {
     struct compressed *compressed = tci_container_of(stages, struct compressed, stages);
 
-    tci_free(compressed->mine);
-    tci_free(compressed->others);
-    tci_free(compressed->sums);
-    tci_free(compressed->lost);
+    if (compressed->scratch != NULL) {
+        tci_scratch_put(compressed->scratch, compressed->mine);
+        tci_scratch_put(compressed->scratch, compressed->others);
+        tci_scratch_put(compressed->scratch, compressed->sums);
+        tci_scratch_put(compressed->scratch, compressed->lost);
+    }
     tci_free(compressed);
 }
 
@@ -76,20 +79,25 @@ static size_t elements_of(const struct compressed *compressed, size_t part, size
     return tci_min(compressed->count - first, tci_narrow_len(compressed->part, block));
 }
 
-static float input(const struct compressed *compressed, size_t i)
+/* x of some elements. */
+static void inputs(const struct compressed *compressed, size_t first, size_t len, float *x_out)
 {
-    float residual = compressed->residual != NULL ? compressed->residual[i] : 0;
+    const float *send = compressed->send + first;
+    const float *residual = compressed->residual;
 
-    return compressed->residual != NULL ? compressed->send[i] + residual : compressed->send[i];
+    if (residual == NULL)
+        memcpy(x_out, send, len * sizeof(*x_out));
+    else
+        for (size_t i = 0; i < len; i++)
+            x_out[i] = send[i] + residual[first + i];
 }
 
 static void encode_block(struct compressed *compressed, size_t part, size_t block)
 {
-    double values[TCI_NARROW_BLOCK];
+    float values[TCI_NARROW_BLOCK];
     size_t first, len = elements_of(compressed, part, block, &first);
 
-    for (size_t i = 0; i < len; i++)
-        values[i] = (double)input(compressed, first + i);
+    inputs(compressed, first, len, values);
     tci_narrow_encode(&compressed->narrow, values, len,
                       compressed->mine + part * compressed->part_bytes, compressed->part, block);
 }
@@ -110,42 +118,49 @@ static void fold_block(struct compressed *compressed, size_t block)
     }
     for (size_t i = 0; i < len; i++)
         results[i] = sums[i] / by;
-    tci_narrow_encode(narrow, results, len, compressed->sums, compressed->part, block);
+    tci_narrow_encode_wide(narrow, results, len, compressed->sums, compressed->part, block);
     tci_narrow_decode(narrow, compressed->sums, compressed->part, block, values);
     for (size_t i = 0; i < len; i++)
         compressed->lost[block * TCI_NARROW_BLOCK + i] = (float)(sums[i] - by * (double)values[i]);
 }
 
-/* What the result has not of an element of this rank; nothing where it is no number. */
-static float left(const struct compressed *compressed, float x, float sent, size_t part, size_t i)
+/* A residual is a number: where it would be none it is 0. */
+static inline float or_zero(float value)
 {
-    float rest = x - sent;
+    return tci_f32_bits(value) << 1 < UINT32_C(0xff000000) ? value : 0;
+}
 
-    if (!isfinite(x))
-        rest = 0;
-    if (part == compressed->rank && isfinite(compressed->lost[i]))
-        rest += compressed->lost[i];
-    return isfinite(rest) ? rest : 0;
+/* What the result does not have of the elements of a block: the rounding of x, and in this rank's
+ * own part that of the sums. */
+static void keep_lost(struct compressed *compressed, size_t part, size_t block, const float *sent)
+{
+    float x[TCI_NARROW_BLOCK];
+    size_t first, len = elements_of(compressed, part, block, &first);
+    const float *lost = compressed->lost + block * TCI_NARROW_BLOCK;
+    float *residual = compressed->residual + first;
+
+    inputs(compressed, first, len, x);
+    for (size_t i = 0; i < len; i++)
+        residual[i] = or_zero(x[i] - sent[i]);
+    for (size_t i = 0; i < len && part == compressed->rank; i++)
+        residual[i] = or_zero(residual[i] + or_zero(lost[i]));
 }
 
 static void finish_block(struct compressed *compressed, size_t part, size_t block)
 {
     const struct tci_narrow *narrow = &compressed->narrow;
-    float sent[TCI_NARROW_BLOCK], results[TCI_NARROW_BLOCK];
+    float values[TCI_NARROW_BLOCK];
     size_t first, len = elements_of(compressed, part, block, &first);
     size_t at = part * compressed->part_bytes;
 
     if (len == 0)
         return;
-    tci_narrow_decode(narrow, compressed->others + at, compressed->part, block, results);
-    if (compressed->residual != NULL)
-        tci_narrow_decode(narrow, compressed->mine + at, compressed->part, block, sent);
-    for (size_t i = 0; i < len; i++) {
-        if (compressed->residual != NULL)
-            compressed->residual[first + i] = left(compressed, input(compressed, first + i),
-                                                   sent[i], part, block * TCI_NARROW_BLOCK + i);
-        compressed->recv[first + i] = results[i];
+    if (compressed->residual != NULL) {
+        tci_narrow_decode(narrow, compressed->mine + at, compressed->part, block, values);
+        keep_lost(compressed, part, block, values);
     }
+    tci_narrow_decode(narrow, compressed->others + at, compressed->part, block, values);
+    memcpy(compressed->recv + first, values, len * sizeof(*values));
 }
 
 /* ---- the stages --------------------------------------------------------------------------- */
@@ -196,11 +211,35 @@ static bool fold(struct compressed *compressed)
     return compressed->at == compressed->blocks;
 }
 
+/* On the loop, whose memory it is. */
+static enum tci_stage begin(struct compressed *compressed, struct tci_op *op)
+{
+    struct tci_scratch *scratch = &op->comm->context->scratch;
+    size_t bytes = tci_max(compressed->part_bytes, 1), all;
+
+    compressed->scratch = scratch;
+    compressed->phase = ENCODE;
+    if (tci_array_bytes(compressed->ranks, bytes, &all)) {
+        compressed->mine = tci_scratch_get(scratch, all);
+        compressed->others = tci_scratch_get(scratch, all);
+    }
+    compressed->sums = tci_scratch_get(scratch, bytes);
+    compressed->lost = tci_scratch_get(scratch, tci_max(compressed->part, 1) * sizeof(float));
+    if (compressed->mine != NULL && compressed->others != NULL && compressed->sums != NULL &&
+        compressed->lost != NULL)
+        return TCI_STAGE_WORK;
+    tci_op_fail_with(op, TC_ERR_ALLOC, op->comm->rank, true,
+                     "rank %d has no memory left for the elements that travel", op->comm->rank);
+    return TCI_STAGE_FAILED;
+}
+
 static enum tci_stage next(struct tci_stages *stages, struct tci_op *op)
 {
     struct compressed *compressed = tci_container_of(stages, struct compressed, stages);
 
     switch (compressed->phase) {
+    case BEGIN:
+        return begin(compressed, op);
     case ENCODE:
         return each_block(compressed, encode_block) ? scatter(compressed, op) : TCI_STAGE_WORK;
     case SCATTER:
@@ -246,7 +285,7 @@ static struct compressed *make(const struct tci_comm *comm, const struct compres
                                tc_dtype_t wire)
 {
     struct compressed *made = tci_alloc(sizeof(*made));
-    size_t n = (size_t)comm->size, all;
+    size_t n = (size_t)comm->size;
 
     if (made == NULL)
         return NULL;
@@ -258,16 +297,7 @@ static struct compressed *make(const struct tci_comm *comm, const struct compres
     made->part = made->count / n + (made->count % n != 0);
     made->part_bytes = tci_narrow_bytes(&made->narrow, made->part);
     made->blocks = made->part / TCI_NARROW_BLOCK + (made->part % TCI_NARROW_BLOCK != 0);
-    if (tci_array_bytes(n, tci_max(made->part_bytes, 1), &all)) {
-        made->mine = tci_alloc_raw(all);
-        made->others = tci_alloc_raw(all);
-    }
-    made->sums = tci_alloc_raw(tci_max(made->part_bytes, 1));
-    made->lost = tci_alloc_array(tci_max(made->part, 1), sizeof(*made->lost));
-    if (made->mine != NULL && made->others != NULL && made->sums != NULL && made->lost != NULL)
-        return made;
-    free_compressed(&made->stages);
-    return NULL;
+    return made;
 }
 
 /* The plan of the second exchange: that of the name, where the all-gather has it. */

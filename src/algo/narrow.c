@@ -20,6 +20,9 @@
  * smallest is 2^-24) to the largest. */
 enum { SCALE_MIN = -125, SCALE_MAX = 127, SCALE_BIAS = 127 };
 
+/* So that each type has loops of its own, without branches, that compilers make vectors of. */
+#define INLINE static inline __attribute__((always_inline))
+
 bool tci_narrow_init(struct tci_narrow *narrow, tc_dtype_t dtype)
 {
     static const struct tci_narrow types[] = {
@@ -53,66 +56,108 @@ size_t tci_narrow_len(size_t count, size_t block)
     return tci_min(count - block * TCI_NARROW_BLOCK, TCI_NARROW_BLOCK);
 }
 
-/* ---- one element -------------------------------------------------------------------------- */
+/* ---- elements to codes ---------------------------------------------------------------------- */
 
-/* The f32 that rounds to a narrower type as the f64 does: cut, with the last bit set where
- * something was cut off (rounding to odd, Boldo and Melquiond 2008). */
-static float round_to_odd(double value)
+/* The steps of tci_small_from_f32() with every choice a choice between two numbers. */
+INLINE unsigned small_code(float value, const struct tci_small_float *format)
 {
-    float cut = (float)value;
-    uint32_t bits;
+    uint32_t bits = tci_f32_bits(value), magnitude = bits & UINT32_C(0x7fffffff);
+    unsigned cut = 23 - format->mantissa, sign = (unsigned)(bits >> 31) << (format->width - 1);
+    uint32_t anchor = (127 + 1 - format->bias + cut) << 23;
+    uint32_t low = tci_f32_bits(tci_f32_from_bits(magnitude) + tci_f32_from_bits(anchor)) - anchor;
+    uint32_t high = ((magnitude + (UINT32_C(1) << (cut - 1)) - 1 + (magnitude >> cut & 1)) >> cut) -
+                    ((127 - format->bias) << format->mantissa);
+    uint32_t code = magnitude < (127 + 1 - format->bias) << 23 ? low : high;
 
-    if (isnan(value) || (double)cut == value)
-        return cut;
-    bits = tci_f32_bits(cut);
-    if (fabs((double)cut) > fabs(value))
-        bits--;
-    return tci_f32_from_bits(bits | 1);
+    code = code > format->finite ? format->overflow : code;
+    code = magnitude > UINT32_C(0x7f800000) ? format->nan : code;
+    return code == format->nan ? code : code | sign;
 }
 
-static uint16_t to_code(const struct tci_narrow *narrow, float value)
+/* The range is that of f32: what would round up to infinity takes the largest value. */
+INLINE unsigned bf16_code(float value)
 {
-    switch (narrow->dtype) {
-    case TC_DTYPE_BF16:
-        return tci_bf16_from_f32(value);
-    case TC_DTYPE_F16:
-        return tci_f16_from_f32(value);
-    case TC_DTYPE_F8E4M3:
-        return tci_f8e4m3_from_f32(value);
-    default:
-        return tci_f8e5m2_from_f32(value);
+    uint32_t bits = tci_f32_bits(value), magnitude = bits & UINT32_C(0x7fffffff);
+    uint32_t code = (magnitude + 0x7fff + (magnitude >> 16 & 1)) >> 16;
+
+    code = magnitude < UINT32_C(0x7f800000) && code > 0x7f7f ? 0x7f7f : code;
+    return magnitude > UINT32_C(0x7f800000) ? TCI_BF16_NAN : code | bits >> 31 << 15;
+}
+
+INLINE void small_codes(const float *values, float factor, uint16_t *codes,
+                        const struct tci_small_float *format)
+{
+    for (size_t i = 0; i < TCI_NARROW_BLOCK; i++)
+        codes[i] = (uint16_t)small_code(values[i] * factor, format);
+}
+
+INLINE void small_values(const uint16_t *codes, float scale, float *values,
+                         const struct tci_small_float *format)
+{
+    float up = tci_f32_from_bits((127 + 127 - format->bias) << 23);
+    uint32_t infinity = format->overflow == format->nan ? TCI_F32_NAN : UINT32_C(0x7f800000);
+
+    for (size_t i = 0; i < TCI_NARROW_BLOCK; i++) {
+        uint32_t sign = (uint32_t)(codes[i] >> (format->width - 1)) << 31;
+        uint32_t magnitude = codes[i] & ((1u << (format->width - 1)) - 1);
+        uint32_t bits =
+            tci_f32_bits(tci_f32_from_bits(magnitude << (23 - format->mantissa)) * up * scale);
+
+        bits = magnitude == format->overflow ? infinity : bits;
+        bits = magnitude > format->finite && magnitude != format->overflow ? TCI_F32_NAN : bits;
+        sign = bits == TCI_F32_NAN ? 0 : sign;
+        values[i] = tci_f32_from_bits(bits | sign);
     }
 }
 
-static float from_code(const struct tci_narrow *narrow, uint16_t code)
+/* All of a block, whatever its length. */
+static void to_codes(const struct tci_narrow *narrow, const float *values, float factor,
+                     uint16_t *codes)
 {
     switch (narrow->dtype) {
     case TC_DTYPE_BF16:
-        return tci_bf16_to_f32(code);
+        for (size_t i = 0; i < TCI_NARROW_BLOCK; i++)
+            codes[i] = (uint16_t)bf16_code(values[i]);
+        break;
     case TC_DTYPE_F16:
-        return tci_f16_to_f32(code);
+        small_codes(values, factor, codes, &tci_f16);
+        break;
     case TC_DTYPE_F8E4M3:
-        return tci_f8e4m3_to_f32((uint8_t)code);
+        small_codes(values, factor, codes, &tci_f8e4m3);
+        break;
     default:
-        return tci_f8e5m2_to_f32((uint8_t)code);
+        small_codes(values, factor, codes, &tci_f8e5m2);
+    }
+}
+
+static void from_codes(const struct tci_narrow *narrow, const uint16_t *codes, float scale,
+                       float *values)
+{
+    switch (narrow->dtype) {
+    case TC_DTYPE_BF16:
+        for (size_t i = 0; i < TCI_NARROW_BLOCK; i++)
+            values[i] = tci_bf16_to_f32(codes[i]);
+        break;
+    case TC_DTYPE_F16:
+        small_values(codes, scale, values, &tci_f16);
+        break;
+    case TC_DTYPE_F8E4M3:
+        small_values(codes, scale, values, &tci_f8e4m3);
+        break;
+    default:
+        small_values(codes, scale, values, &tci_f8e5m2);
     }
 }
 
 /* ---- a block ------------------------------------------------------------------------------ */
 
-/* The exponent of the scale that values are divided by. */
-static int scale_of(const struct tci_narrow *narrow, const double *values, size_t len)
+/* The exponent of the scale that the values of a block are divided by; `most` is the largest finite
+ * magnitude. */
+static int scale_of(const struct tci_narrow *narrow, double most)
 {
-    double most = 0;
     int exponent;
 
-    for (size_t i = 0; i < len; i++) {
-        double magnitude = fabs(values[i]);
-
-        if (magnitude > most && magnitude <= (double)FLT_MAX)
-            most = magnitude;
-    }
-    if (most == 0)
+    if (most == 0 || !narrow->is_scaled)
         return 0;
     exponent = ilogb(most) - narrow->top;
     if (ldexp(most, -exponent) > (double)narrow->max)
@@ -120,63 +165,116 @@ static int scale_of(const struct tci_narrow *narrow, const double *values, size_
     return exponent < SCALE_MIN ? SCALE_MIN : exponent > SCALE_MAX ? SCALE_MAX : exponent;
 }
 
-/* Beyond f32's range is infinity; within it a value stays finite. */
-static float fit(const struct tci_narrow *narrow, double value, double factor)
+/* A value that rounds up to 2^128 takes the code below.  Seldom needed. */
+static void keep_finite(const struct tci_narrow *narrow, int exponent, uint16_t *codes)
 {
-    if (isnan(value) || isinf((float)value))
-        return (float)value;
-    value *= factor;
-    if (fabs(value) > (double)narrow->max)
-        return value > 0 ? narrow->max : -narrow->max;
-    return round_to_odd(value);
+    float values[TCI_NARROW_BLOCK], scaled[TCI_NARROW_BLOCK];
+
+    from_codes(narrow, codes, 1, values);
+    from_codes(narrow, codes, ldexpf(1, exponent), scaled);
+    for (size_t i = 0; i < TCI_NARROW_BLOCK; i++)
+        codes[i] -= isfinite(values[i]) && isinf(scaled[i]);
 }
 
-/* A value that rounds up to 2^128 takes the code below. */
-static uint16_t keep_finite(const struct tci_narrow *narrow, uint16_t code, int exponent)
+static void put(const struct tci_narrow *narrow, const uint16_t *codes, int exponent, uint8_t *part,
+                size_t count, size_t block)
 {
-    float value = from_code(narrow, code);
+    size_t len = tci_narrow_len(count, block);
+    uint8_t *to = part + block * TCI_NARROW_BLOCK * narrow->size;
 
-    return isfinite(value) && isinf(value * ldexpf(1, exponent)) ? (uint16_t)(code - 1) : code;
-}
-
-void tci_narrow_encode(const struct tci_narrow *narrow, const double *values, size_t len,
-                       uint8_t *part, size_t count, size_t block)
-{
-    size_t room = tci_narrow_len(count, block), first = block * TCI_NARROW_BLOCK;
-    int exponent = narrow->is_scaled ? scale_of(narrow, values, len) : 0;
-    double factor = ldexp(1, -exponent);
-
-    TC_ASSERT(len <= room);
-    for (size_t i = 0; i < room; i++) {
-        uint16_t code = i < len ? to_code(narrow, fit(narrow, values[i], factor)) : 0;
-
-        if (narrow->is_scaled && exponent + narrow->top >= 127)
-            code = keep_finite(narrow, code, exponent);
-        if (narrow->size == 1)
-            part[first + i] = (uint8_t)code;
-        else
-            memcpy(part + (first + i) * sizeof(code), &code, sizeof(code));
-    }
+    if (narrow->size == sizeof(*codes))
+        memcpy(to, codes, len * sizeof(*codes));
+    else
+        for (size_t i = 0; i < len; i++)
+            to[i] = (uint8_t)codes[i];
     if (narrow->is_scaled)
         part[count * narrow->size + block] = (uint8_t)(exponent + SCALE_BIAS);
+}
+
+void tci_narrow_encode(const struct tci_narrow *narrow, const float *values, size_t len,
+                       uint8_t *part, size_t count, size_t block)
+{
+    uint16_t codes[TCI_NARROW_BLOCK];
+    float padded[TCI_NARROW_BLOCK];
+    uint32_t most = 0;
+    int exponent;
+
+    TC_ASSERT(len <= tci_narrow_len(count, block));
+    if (len < TCI_NARROW_BLOCK) {
+        memset(padded, 0, sizeof(padded));
+        memcpy(padded, values, len * sizeof(*values));
+        values = padded;
+    }
+    for (size_t i = 0; i < TCI_NARROW_BLOCK; i++) {
+        uint32_t magnitude = tci_f32_bits(values[i]) & UINT32_C(0x7fffffff);
+
+        magnitude = magnitude < UINT32_C(0x7f800000) ? magnitude : 0;
+        most = magnitude > most ? magnitude : most;
+    }
+    exponent = scale_of(narrow, (double)tci_f32_from_bits(most));
+    to_codes(narrow, values, ldexpf(1, -exponent), codes);
+    if (narrow->is_scaled && exponent + narrow->top >= 127)
+        keep_finite(narrow, exponent, codes);
+    put(narrow, codes, exponent, part, count, block);
+}
+
+/* The f32 that rounds to a narrower type as the f64 does: cut, with the last bit set where
+ * something was cut off (rounding to odd, Boldo and Melquiond 2008). */
+INLINE float round_to_odd(double value)
+{
+    float cut = (float)value;
+    uint32_t bits = tci_f32_bits(cut) - (fabs((double)cut) > fabs(value) ? 1 : 0);
+
+    return tci_f32_from_bits((double)cut != value ? bits | 1 : bits);
+}
+
+void tci_narrow_encode_wide(const struct tci_narrow *narrow, const double *values, size_t len,
+                            uint8_t *part, size_t count, size_t block)
+{
+    const double beyond = 0x1.ffffffp127; /* from here on f32 rounds to infinity */
+    uint16_t codes[TCI_NARROW_BLOCK];
+    float odd[TCI_NARROW_BLOCK] = {0};
+    double most = 0, factor, max = (double)narrow->max;
+    int exponent;
+
+    TC_ASSERT(len <= tci_narrow_len(count, block));
+    for (size_t i = 0; i < len; i++) {
+        double magnitude = fabs(values[i]);
+
+        magnitude = magnitude <= (double)FLT_MAX ? magnitude : 0;
+        most = magnitude > most ? magnitude : most;
+    }
+    exponent = scale_of(narrow, most);
+    factor = ldexp(1, -exponent);
+    for (size_t i = 0; i < len; i++) {
+        double magnitude = fabs(values[i]), scaled = magnitude * factor;
+
+        scaled = scaled > max ? max : scaled;
+        scaled = magnitude < beyond ? scaled : magnitude * (double)INFINITY;
+        odd[i] = copysignf(round_to_odd(scaled), (float)values[i]);
+    }
+    to_codes(narrow, odd, 1, codes);
+    if (narrow->is_scaled && exponent + narrow->top >= 127)
+        keep_finite(narrow, exponent, codes);
+    put(narrow, codes, exponent, part, count, block);
 }
 
 void tci_narrow_decode(const struct tci_narrow *narrow, const uint8_t *part, size_t count,
                        size_t block, float *values)
 {
-    size_t len = tci_narrow_len(count, block), first = block * TCI_NARROW_BLOCK;
+    size_t len = tci_narrow_len(count, block);
+    const uint8_t *from = part + block * TCI_NARROW_BLOCK * narrow->size;
     int exponent = narrow->is_scaled ? (int)part[count * narrow->size + block] - SCALE_BIAS : 0;
-    float scale;
+    uint16_t codes[TCI_NARROW_BLOCK] = {0};
+    float whole[TCI_NARROW_BLOCK];
 
     /* A peer may have sent anything. */
     exponent = exponent < SCALE_MIN ? SCALE_MIN : exponent > SCALE_MAX ? SCALE_MAX : exponent;
-    scale = ldexpf(1, exponent);
-
-    for (size_t i = 0; i < len; i++) {
-        uint16_t code = part[first + i];
-
-        if (narrow->size == 2)
-            memcpy(&code, part + (first + i) * sizeof(code), sizeof(code));
-        values[i] = from_code(narrow, code) * scale;
-    }
+    if (narrow->size == sizeof(*codes))
+        memcpy(codes, from, len * sizeof(*codes));
+    else
+        for (size_t i = 0; i < len; i++)
+            codes[i] = from[i];
+    from_codes(narrow, codes, ldexpf(1, exponent), whole);
+    memcpy(values, whole, len * sizeof(*values));
 }

@@ -29,9 +29,12 @@ bool tci_narrow_init(struct tci_narrow *narrow, tc_dtype_t dtype);
 size_t tci_narrow_bytes(const struct tci_narrow *narrow, size_t count);
 
 /* Round block `block` of a part of `count` elements: its `len` values, with zeros behind them to
- * the block's end.  Finite values stay finite; what rounds beyond f32's largest is infinity. */
-void tci_narrow_encode(const struct tci_narrow *narrow, const double *values, size_t len,
+ * the block's end.  Finite values stay finite. */
+void tci_narrow_encode(const struct tci_narrow *narrow, const float *values, size_t len,
                        uint8_t *part, size_t count, size_t block);
+/* The same from f64, rounded once too; what f32 would round to infinity is infinity. */
+void tci_narrow_encode_wide(const struct tci_narrow *narrow, const double *values, size_t len,
+                            uint8_t *part, size_t count, size_t block);
 
 /* The values of a block, all of its elements; each is an f32. */
 void tci_narrow_decode(const struct tci_narrow *narrow, const uint8_t *part, size_t count,
