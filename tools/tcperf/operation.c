@@ -28,6 +28,31 @@ static void start_reduce_scatter(tc_dist_ctx *group, const struct line *line, ui
                                    line->reduce, NULL);
 }
 
+static void start_reduce(tc_dist_ctx *group, const struct line *line, uint64_t tag, tc_future **out)
+{
+    *out = tc_reduce_async(group, tag, line->send, line->recv, line->count, line->dtype,
+                           line->reduce, line->root, NULL);
+}
+
+static void start_gather(tc_dist_ctx *group, const struct line *line, uint64_t tag, tc_future **out)
+{
+    *out = tc_gather_async(group, tag, line->send, line->recv, line->count, line->dtype, line->root,
+                           NULL);
+}
+
+static void start_scatter(tc_dist_ctx *group, const struct line *line, uint64_t tag,
+                          tc_future **out)
+{
+    *out = tc_scatter_async(group, tag, line->send, line->recv, line->count, line->dtype,
+                            line->root, NULL);
+}
+
+static void start_alltoall(tc_dist_ctx *group, const struct line *line, uint64_t tag,
+                           tc_future **out)
+{
+    *out = tc_alltoall_async(group, tag, line->send, line->recv, line->count, line->dtype, NULL);
+}
+
 static void start_barrier(tc_dist_ctx *group, const struct line *line, uint64_t tag,
                           tc_future **out)
 {
@@ -51,14 +76,20 @@ static void start_sendrecv(tc_dist_ctx *group, const struct line *line, uint64_t
 /* A broadcast has one buffer and is in place by nature; what is received by sendrecv may not
  * overlap what is sent. */
 const struct operation operations[] = {
-    {"allreduce", BLOCKS_ONE, BLOCKS_ONE, PLACE_OUT | PLACE_IN, true, 2, true, 1, start_allreduce},
-    {"broadcast", BLOCKS_NONE, BLOCKS_ONE, PLACE_IN, false, 1, false, 1, start_broadcast},
-    {"allgather", BLOCKS_ONE, BLOCKS_RANKS, PLACE_OUT | PLACE_IN, false, 1, true, 1,
+    {"allreduce", BLOCKS_ONE, BLOCKS_ONE, PLACE_OUT | PLACE_IN, true, false, 2, true, 1,
+     start_allreduce},
+    {"broadcast", BLOCKS_NONE, BLOCKS_ONE, PLACE_IN, false, false, 1, false, 1, start_broadcast},
+    {"allgather", BLOCKS_ONE, BLOCKS_RANKS, PLACE_OUT | PLACE_IN, false, false, 1, true, 1,
      start_allgather},
-    {"reduce_scatter", BLOCKS_RANKS, BLOCKS_ONE, PLACE_OUT | PLACE_IN, true, 1, true, 1,
+    {"reduce_scatter", BLOCKS_RANKS, BLOCKS_ONE, PLACE_OUT | PLACE_IN, true, false, 1, true, 1,
      start_reduce_scatter},
-    {"barrier", BLOCKS_NONE, BLOCKS_NONE, PLACE_OUT, false, 0, false, 1, start_barrier},
-    {"sendrecv", BLOCKS_ONE, BLOCKS_ONE, PLACE_OUT, false, 1, false, 2, start_sendrecv},
+    {"reduce", BLOCKS_ONE, BLOCKS_ONE, PLACE_OUT | PLACE_IN, true, true, 1, false, 1, start_reduce},
+    {"gather", BLOCKS_ONE, BLOCKS_RANKS, PLACE_OUT, false, true, 1, true, 1, start_gather},
+    {"scatter", BLOCKS_RANKS, BLOCKS_ONE, PLACE_OUT, false, false, 1, true, 1, start_scatter},
+    {"alltoall", BLOCKS_RANKS, BLOCKS_RANKS, PLACE_OUT | PLACE_IN, false, false, 1, true, 1,
+     start_alltoall},
+    {"barrier", BLOCKS_NONE, BLOCKS_NONE, PLACE_OUT, false, false, 0, false, 1, start_barrier},
+    {"sendrecv", BLOCKS_ONE, BLOCKS_ONE, PLACE_OUT, false, false, 1, false, 2, start_sendrecv},
 };
 const int operation_count = sizeof operations / sizeof *operations;
 

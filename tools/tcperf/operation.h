@@ -25,6 +25,7 @@ struct operation {
     enum blocks recv; /* what it gets */
     int places;       /* bits of enum place */
     bool has_reduce;
+    bool is_at_root;     /* only the root has a result */
     double wire_factor;  /* busbw = algbw * wire_factor * (n - 1) / n, as nccl-tests count; */
     bool is_wire_scaled; /* without (n - 1) / n where this is false */
     int future_count;    /* that one start gives */

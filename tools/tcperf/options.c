@@ -42,7 +42,9 @@ const char *argp_program_version =
 static const struct argp_option argp_options[] = {
     {NULL, 0, NULL, 0, "What is measured:", 1},
     {"op", KEY_OP, "NAME,...", 0,
-     "allreduce, broadcast, allgather, reduce_scatter, barrier, sendrecv, or all (allreduce)", 1},
+     "allreduce, broadcast, allgather, reduce_scatter, reduce, gather, scatter, alltoall, barrier, "
+     "sendrecv, or all (allreduce)",
+     1},
     {"min-bytes", 'b', "SIZE", 0, "Smallest size, with K, M or G behind (4)", 1},
     {"max-bytes", 'e', "SIZE", 0, "Largest size (16M)", 1},
     {"factor", 'f', "N", 0, "From one size to the next (4)", 1},
