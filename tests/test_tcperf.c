@@ -108,7 +108,7 @@ static void many_in_flight_are_right_in_both_loops(void **state)
     }
 }
 
-/* All operations of one size.  A barrier has nothing to spoil, a reduce and a gather have nothing on
+/* All operations, one size.  A barrier has nothing to spoil, a reduce and a gather have nothing on
  * rank 1; four have two places, three have one: 2 * 4 + 3. */
 static void a_spoiled_result_is_found_and_told(void **state)
 {
