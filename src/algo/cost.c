@@ -88,7 +88,7 @@ bool tci_cost_walk(const struct tci_plan *plan, const struct tci_shape *shape,
         less.root = shape->root % ranks;
         for (int s = 0; s < TCI_COST_SIZES; s++)
             level[l].bytes[s] = s == 0 ? 0 : lane_bytes >> (2 * (TCI_COST_SIZES - 1 - s));
-        if (!tci_cost_walk_all(plan, &less, figures, figures->fold_fs[fold], &level[l]))
+        if (!tci_cost_walk_all(plan, &less, figures, fold, &level[l]))
             return false;
         ranks = (ranks + 1) / 2;
     }

@@ -62,6 +62,7 @@ struct walk {
     const uint64_t *bytes; /* SIZES of them */
     struct tci_shape shape;
     uint64_t fold_fs;
+    uint32_t wide_times; /* an accumulator is so many times as long as an element */
     uint32_t blocks;
     struct walker *walkers;
     struct device *hosts; /* adapters of each host: out, in */
@@ -114,22 +115,19 @@ static void add_block(const struct walk *walk, uint32_t block, times len)
     }
 }
 
-/* An accumulator beside its element: f64 for f32, f32 for 16-bit floats. */
-enum { WIDE_FACTOR = 2 };
-
 static void step_len(const struct walk *walk, const struct tci_step *step, times len)
 {
     bool by_src =
         step->kind == TCI_STEP_SEND ? step->src.buf != TCI_BUF_TMP : step->dst.buf == TCI_BUF_TMP;
     struct tci_slice slice = by_src ? step->src : step->dst;
 
-    if (slice.buf == TCI_BUF_TMP)
+    if (step->src.buf == TCI_BUF_TMP && step->dst.buf == TCI_BUF_TMP)
         slice = step->as;
     memset(len, 0, sizeof(times));
     for (uint32_t b = 0; walk->plan->layout != TCI_LAYOUT_NONE && b <= slice.more; b++)
         add_block(walk, slice.block + b, len);
-    for (int s = 0; s < SIZES && step->wide; s++)
-        len[s] *= WIDE_FACTOR;
+    for (int s = 0; step->wide && s < SIZES; s++)
+        len[s] *= walk->wide_times;
 }
 
 /* len * each femtoseconds, in picoseconds. */
@@ -336,15 +334,16 @@ static bool is_ready(struct walker *walker, uint32_t k)
     uint64_t before = (UINT64_C(1) << k) - 1;
     uint32_t i = walker->base + k;
     const struct tci_step *step = step_of(walker, i);
+    const uint8_t back[] = {step->wait[0], step->wait[1]}; /* `pace` holds up nothing that counts */
 
     if (step->fence && (walker->ended & before) != before)
         return false;
-    for (int w = 0; w < 2; w++)
-        if (step->wait[w] != 0 && step->wait[w] <= k && !(walker->ended >> (k - step->wait[w]) & 1))
+    for (size_t w = 0; w < TCI_LEN(back); w++)
+        if (back[w] != 0 && back[w] <= k && !(walker->ended >> (k - back[w]) & 1))
             return false;
-    for (int w = 0; w < 2; w++)
-        if (step->wait[w] != 0 && step->wait[w] <= i)
-            latest(time_of(walker, i), time_of(walker, i - step->wait[w]));
+    for (size_t w = 0; w < TCI_LEN(back); w++)
+        if (back[w] != 0 && back[w] <= i)
+            latest(time_of(walker, i), time_of(walker, i - back[w]));
     if (step->fence)
         latest(time_of(walker, i), walker->before);
     for (uint32_t j = walker->base; step->fence && j < i; j++)
@@ -496,13 +495,15 @@ static void sum_up(const struct walk *walk, struct tci_cost *cost)
 }
 
 bool tci_cost_walk_all(const struct tci_plan *plan, const struct tci_shape *shape,
-                       const struct tci_figures *figures, uint64_t fold_fs, struct tci_cost *cost)
+                       const struct tci_figures *figures, enum tci_fold_class fold,
+                       struct tci_cost *cost)
 {
     struct walk walk = {.plan = plan,
                         .figures = figures,
                         .bytes = cost->bytes,
                         .shape = *shape,
-                        .fold_fs = fold_fs};
+                        .fold_fs = figures->fold_fs[fold],
+                        .wide_times = fold == TCI_FOLD_BYTE ? 4 : 2};
     bool has_memory;
 
     walk.blocks = plan->layout == TCI_LAYOUT_CUT ? plan->blocks(&walk.shape) : 1;

@@ -8,6 +8,7 @@
 /* Fills end, stay, busy and work of a cost whose bytes are set.  Each rank takes its
  * steps, so the shape should be small.  False without memory. */
 bool tci_cost_walk_all(const struct tci_plan *plan, const struct tci_shape *shape,
-                       const struct tci_figures *figures, uint64_t fold_fs, struct tci_cost *cost);
+                       const struct tci_figures *figures, enum tci_fold_class fold,
+                       struct tci_cost *cost);
 
 #endif

@@ -6,6 +6,9 @@
 
 #include "algo/algo.h"
 #include "algo/coll.h"
+#include "algo/measure.h"
+#include "core/alloc.h"
+#include "core/base.h"
 
 /* The collective of that name, TCI_COLL_COUNT where there is none. */
 static enum tci_coll find(const char *name)
@@ -84,4 +87,75 @@ const char *tc_algorithm(tc_dist_ctx *group, const char *collective, size_t coun
         return NULL;
     }
     return args.plan->name;
+}
+
+/* ---- To measure anew ------------------------------------------------------------------------- */
+
+struct tune {
+    struct tci_task task;
+    struct tci_comm *comm;
+    tc_future *future;
+};
+
+static void have_tuned(void *arg, tc_status_t status, const struct tci_error *error)
+{
+    struct tune *tune = arg;
+    tc_future *future = tune->future;
+
+    tci_free(tune);
+    tci_future_settle(future, status, error);
+}
+
+static void begin(struct tci_task *task)
+{
+    struct tune *tune = tci_container_of(task, struct tune, task);
+    struct tci_comm *comm = tune->comm;
+
+    tci_measure_start(comm, NULL, have_tuned, tune);
+    tci_comm_release(comm);
+}
+
+tc_future *tc_dist_tune_async(tc_dist_ctx *group)
+{
+    struct tci_comm *comm = tci_comm_of(group);
+    struct tune *tune;
+    tc_future *future;
+
+    if (group == NULL)
+        return tci_future_fail(NULL, TC_ERR_INVALID_ARG, "tune", "tune: the group is NULL");
+    tune = tci_alloc(sizeof(*tune));
+    future = tune != NULL ? tci_future_new(comm->context, NULL, NULL) : NULL;
+    if (future == NULL) {
+        tci_free(tune);
+        return tci_future_fail(comm->context, TC_ERR_ALLOC, "tune", "tune: no memory left");
+    }
+    if (atomic_exchange(&comm->tuning.is_changing, true)) {
+        struct tci_error busy = {0};
+
+        tci_free(tune);
+        tci_error_set(&busy, TC_ERR_BUSY, -1, 0, "tune",
+                      "tune: the group is being tuned already: wait for that to end");
+        tci_future_settle(future, TC_ERR_BUSY, &busy);
+        return future;
+    }
+    *tune = (struct tune){.task = {.fn = begin}, .comm = comm, .future = future};
+    /* Counted as an operation, so that the group outlives it. */
+    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
+    comm->exec->ops->post_remote(comm->exec, &tune->task);
+    return future;
+}
+
+tc_status_t tc_dist_tune(tc_dist_ctx *group)
+{
+    struct tci_exec *exec = group == NULL ? NULL : tci_comm_of(group)->exec;
+    tc_future *future;
+    tc_status_t status;
+
+    if (exec != NULL && exec->ops->is_here(exec))
+        return refuse("tune: %s", "not from a continuation, which it would wait for: call "
+                                  "tc_dist_tune_async and chain with tc_future_then");
+    future = tc_dist_tune_async(group);
+    status = tc_future_wait(future, -1);
+    tc_future_release(future);
+    return status;
 }

@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/tuning.h"
 
+#include <sched.h>
+
 #include "algo/figures.h"
 #include "core/assert.h"
 
@@ -53,4 +55,26 @@ tc_status_t tci_tuning_choose(struct tci_comm *comm, const struct tci_ask *ask,
     }
     atomic_fetch_sub(&comm->tuning.choosing, 1);
     return status;
+}
+
+const struct tci_figures *tci_tuning_figures(struct tci_comm *comm)
+{
+    struct tci_choices *choices = atomic_load(&comm->tuning.choices);
+
+    if (choices == NULL)
+        choices = begin(comm);
+    return choices != NULL ? tci_choices_figures(choices) : NULL;
+}
+
+void tci_tuning_change(struct tci_comm *comm, struct tci_choices *choices)
+{
+    struct tci_choices *old;
+
+    TC_ASSERT(atomic_load(&comm->tuning.is_changing));
+    old = atomic_exchange(&comm->tuning.choices, choices);
+    comm->tuning.fini = fini;
+    /* Whoever is counted looked before the group began to agree, some messages ago. */
+    while (atomic_load(&comm->tuning.choosing) > 0)
+        sched_yield();
+    tci_choices_unref(old);
 }

@@ -10,4 +10,11 @@
 tc_status_t tci_tuning_choose(struct tci_comm *comm, const struct tci_ask *ask,
                               tci_is_legal is_legal, struct tci_choice *choice_out);
 
+/* The figures of the choices that count now; NULL without memory.  Loop thread. */
+const struct tci_figures *tci_tuning_figures(struct tci_comm *comm);
+
+/* Let these choices count; a reference is taken over.  tuning.is_changing is set, so that nobody
+ * begins to look at the old ones.  Loop thread. */
+void tci_tuning_change(struct tci_comm *comm, struct tci_choices *choices);
+
 #endif

@@ -38,6 +38,7 @@ struct tci_comm {
         _Atomic(struct tci_choices *) choices; /* a reference; NULL: not asked for yet */
         atomic_uint choosing;                  /* threads that look at them just now */
         atomic_bool is_changing;               /* nobody may look: they are measured anew */
+        uint64_t rounds;                       /* how often the group was measured; loop */
         void (*fini)(struct tci_comm *comm);   /* NULL: nothing to end */
     } tuning;
     struct tci_tags tags;

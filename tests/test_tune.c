@@ -1,0 +1,149 @@
+/* test_tune.c - a group measures itself, and all ranks choose alike before and after. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 120 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/world.h"
+
+static const char *const names[] = {"allreduce", "broadcast", "allgather", "reduce_scatter",
+                                    "reduce",    "alltoall",  "barrier"};
+
+/* Every rank would carry everything out in the same way. */
+static void check_alike(struct world *world)
+{
+    for (size_t n = 0; n < sizeof(names) / sizeof(*names); n++)
+        for (size_t count = 1; count < (size_t)1 << 24; count *= 3)
+            for (int numerics = TC_NUMERICS_CANONICAL; numerics <= TC_NUMERICS_EXACT; numerics++) {
+                const char *first = NULL;
+                tc_options options;
+
+                tc_options_default(&options);
+                options.numerics = numerics;
+                for (int r = 0; r < world->size; r++) {
+                    const char *name = tc_algorithm(world->group[r], names[n], count, TC_DTYPE_F32,
+                                                    TC_REDUCE_SUM, &options);
+
+                    assert_non_null(name);
+                    first = first == NULL ? name : first;
+                    assert_string_equal(name, first);
+                }
+            }
+}
+
+static void all_reduce(struct world *world, uint64_t tag)
+{
+    static float data[WORLD_MAX][100000];
+    tc_future *futures[WORLD_MAX];
+
+    for (int r = 0; r < world->size; r++)
+        futures[r] = tc_allreduce_async(world->group[r], tag, data[r], data[r], 100000,
+                                        TC_DTYPE_F32, TC_REDUCE_SUM, NULL);
+    for (int r = 0; r < world->size; r++) {
+        assert_int_equal(world_wait(world, futures[r]), TC_OK);
+        tc_future_release(futures[r]);
+    }
+}
+
+static void tune(struct world *world)
+{
+    tc_future *futures[WORLD_MAX];
+
+    for (int r = 0; r < world->size; r++)
+        futures[r] = tc_dist_tune_async(world->group[r]);
+    for (int r = 0; r < world->size; r++) {
+        if (world_wait(world, futures[r]) != TC_OK)
+            fail_msg("rank %d: %s", r, tc_future_error(futures[r])->message);
+        tc_future_release(futures[r]);
+    }
+}
+
+static void all_ranks_choose_alike_after_each_measurement(void **state)
+{
+    static const int sizes[] = {1, 2, 3, 4, 7};
+
+    (void)state;
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
+        struct world world;
+
+        world_open(&world, sizes[s], NULL);
+        check_alike(&world);
+        for (uint64_t i = 0; i < 2; i++) {
+            tune(&world);
+            check_alike(&world);
+            all_reduce(&world, i);
+        }
+        world_close(&world);
+    }
+}
+
+/* The other rank has not come, so this one cannot be done. */
+static void calls_meanwhile_are_refused(void **state)
+{
+    struct world world;
+    tc_future *first, *second, *other;
+    float data[4] = {0};
+
+    (void)state;
+    world_open(&world, 2, NULL);
+    first = tc_dist_tune_async(world.group[0]);
+    second = tc_dist_tune_async(world.group[0]);
+    other = tc_allreduce_async(world.group[0], 1, data, data, 4, TC_DTYPE_F32, TC_REDUCE_SUM, NULL);
+    assert_int_equal(world_wait(&world, second), TC_ERR_BUSY);
+    assert_int_equal(world_wait(&world, other), TC_ERR_BUSY);
+    assert_non_null(strstr(tc_future_error(other)->message, "tuned"));
+    tc_future_release(second);
+    tc_future_release(other);
+    second = tc_dist_tune_async(world.group[1]);
+    assert_int_equal(world_wait(&world, first), TC_OK);
+    assert_int_equal(world_wait(&world, second), TC_OK);
+    tc_future_release(first);
+    tc_future_release(second);
+    all_reduce(&world, 1);
+    world_close(&world);
+}
+
+static void a_rank_that_leaves_ends_the_measurement(void **state)
+{
+    struct world world;
+    tc_future *future;
+
+    (void)state;
+    world_open(&world, 3, NULL);
+    future = tc_dist_tune_async(world.group[0]);
+    assert_int_equal(tc_dist_close(world.group[2]), TC_OK);
+    world.group[2] = NULL;
+    assert_int_equal(world_wait(&world, future), TC_ERR_PEER_LOST);
+    assert_int_equal(tc_future_error(future)->rank, 2);
+    tc_future_release(future);
+    for (int r = 0; r < 2; r++) {
+        tc_dist_close(world.group[r]);
+        world.group[r] = NULL;
+    }
+    world_close(&world);
+}
+
+static void no_group_has_nothing_to_tune(void **state)
+{
+    (void)state;
+    assert_int_equal(tc_dist_tune(NULL), TC_ERR_INVALID_ARG);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ranks_choose_alike_after_each_measurement),
+        cmocka_unit_test(calls_meanwhile_are_refused),
+        cmocka_unit_test(a_rank_that_leaves_ends_the_measurement),
+        cmocka_unit_test(no_group_has_nothing_to_tune),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
