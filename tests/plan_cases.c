@@ -2,8 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan_cases.h"
 
-#include <string.h>
+#include <stdlib.h>
 
+#include "core/alloc.h"
+#include "core/assert.h"
 #include "core/base.h"
 
 struct tci_shape plan_case_shape(const struct plan_case *subject, uint32_t rank)
@@ -13,6 +15,7 @@ struct tci_shape plan_case_shape(const struct plan_case *subject, uint32_t rank)
                               .root = subject->root,
                               .radix = subject->radix,
                               .cuts = subject->cuts,
+                              .hosts = subject->hosts,
                               .in_place = subject->in_place};
 }
 
@@ -123,7 +126,44 @@ static size_t cuts_of(const struct tci_plan *plan, uint32_t size, const uint32_t
     return is_small ? TCI_LEN(of_few_ranks) : TCI_LEN(of_many);
 }
 
-bool plan_cases_each(const struct tci_plan *plan, uint32_t size, plan_case_fn each, void *arg)
+/* Where rank r is: pairs; 1, 2, 3, … ranks; taking turns; each alone; without any order. */
+static uint32_t host_of(unsigned layout, uint32_t r)
+{
+    uint32_t host = 0;
+
+    switch (layout) {
+    case 0:
+        return r / 2;
+    case 1:
+        while (r > host)
+            r -= ++host;
+        return host;
+    case 2:
+        return r % 3;
+    case 3:
+        return r;
+    default:
+        return (r * UINT32_C(2654435769) >> 16) % 5;
+    }
+}
+
+enum { LAYOUTS = 5 };
+
+struct tci_hosts *plan_case_hosts(unsigned layout, uint32_t size)
+{
+    uint32_t *labels = malloc(size * sizeof *labels);
+    struct tci_hosts *hosts;
+
+    for (uint32_t r = 0; r < size; r++)
+        labels[r] = host_of(layout, r);
+    hosts = tci_hosts_new(labels, size);
+    free(labels);
+    TC_ASSERT(hosts != NULL);
+    return hosts;
+}
+
+static bool each_shape(const struct tci_plan *plan, uint32_t size, const struct tci_hosts *hosts,
+                       plan_case_fn each, void *arg)
 {
     static const uint32_t radices[] = {2, 3, 4, 8};
     const uint32_t *cuts;
@@ -131,14 +171,13 @@ bool plan_cases_each(const struct tci_plan *plan, uint32_t size, plan_case_fn ea
     bool only_in_place = plan->coll == TCI_COLL_BROADCAST;
     bool never_in_place = plan->layout == TCI_LAYOUT_NONE;
 
-    if (plan->coll == TCI_COLL_P2P && size == 1)
-        return true;
     for (size_t k = 0; k < n_cuts * TCI_LEN(radices); k++)
         for (int in_place = only_in_place; in_place <= !never_in_place; in_place++) {
             struct plan_case subject = {.plan = plan,
                                         .size = size,
                                         .radix = radices[k % TCI_LEN(radices)],
                                         .cuts = cuts[k / TCI_LEN(radices)],
+                                        .hosts = hosts,
                                         .in_place = in_place,
                                         .window = PLAN_WINDOW_MIN,
                                         .along_messages = true};
@@ -147,4 +186,20 @@ bool plan_cases_each(const struct tci_plan *plan, uint32_t size, plan_case_fn ea
                 return false;
         }
     return true;
+}
+
+bool plan_cases_each(const struct tci_plan *plan, uint32_t size, plan_case_fn each, void *arg)
+{
+    bool go_on = true;
+
+    if (plan->coll == TCI_COLL_P2P && size == 1)
+        return true;
+    go_on = each_shape(plan, size, NULL, each, arg);
+    for (unsigned layout = 0; go_on && plan->by_host && layout < LAYOUTS; layout++) {
+        struct tci_hosts *hosts = plan_case_hosts(layout, size);
+
+        go_on = each_shape(plan, size, hosts, each, arg);
+        tci_free(hosts);
+    }
+    return go_on;
 }

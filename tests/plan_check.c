@@ -15,7 +15,7 @@
 bool plan_fails(struct plan_proof *proof, uint32_t rank, uint32_t i, const char *format, ...)
 {
     const struct plan_case *subject = &proof->subject;
-    char what[160], step[160] = "";
+    char what[160], step[160] = "", hosts[200];
     va_list args;
 
     va_start(args, format);
@@ -23,11 +23,12 @@ bool plan_fails(struct plan_proof *proof, uint32_t rank, uint32_t i, const char 
     va_end(args);
     if (i < proof->ranks[rank].steps)
         plan_text_step(plan_step(proof, rank, i), step, sizeof step);
+    plan_text_hosts(subject->hosts, hosts, sizeof hosts);
     snprintf(proof->why, proof->why_max,
-             "%s %s, n %u root %u radix %u cuts %u%s: rank %u step %u (%s): %s",
+             "%s %s, n %u root %u radix %u cuts %u%s%s: rank %u step %u (%s): %s",
              tci_coll_name(subject->plan->coll), subject->plan->name, subject->size, subject->root,
-             subject->radix, subject->cuts, subject->in_place ? " in place" : "", rank, i, step,
-             what);
+             subject->radix, subject->cuts, hosts, subject->in_place ? " in place" : "", rank, i,
+             step, what);
     return false;
 }
 
@@ -51,6 +52,7 @@ static void set_up_rank(struct plan_proof *proof, uint32_t r)
                                      .root = subject->root,
                                      .radix = subject->radix,
                                      .cuts = subject->cuts,
+                                     .hosts = subject->hosts,
                                      .in_place = subject->in_place};
     rank->plan = plan_of(subject, r);
     if (subject->plan->coll == TCI_COLL_P2P)

@@ -32,6 +32,7 @@ struct plan_case {
     const struct tci_plan *plan;
 
     uint32_t size, root, radix, cuts;
+    const struct tci_hosts *hosts; /* NULL: one */
     bool in_place;
     uint32_t window; /* for 2; PLAN_WINDOW_MIN … TCI_WINDOW */
 

@@ -81,6 +81,18 @@ void plan_text_step(const struct tci_step *step, char *text, size_t text_max)
         say(&to, "; paced -%u", step->pace);
 }
 
+void plan_text_hosts(const struct tci_hosts *hosts, char *text, size_t text_max)
+{
+    struct text to = {text, text_max};
+
+    text[0] = '\0';
+    if (hosts == NULL)
+        return;
+    say(&to, ", on hosts");
+    for (uint32_t r = 0; r < hosts->size; r++)
+        say(&to, " %u", hosts->host[r]);
+}
+
 void plan_text_print(FILE *out, const struct tci_plan *plan, const struct tci_shape *shape)
 {
     uint32_t steps = plan->steps(shape);
@@ -90,7 +102,8 @@ void plan_text_print(FILE *out, const struct tci_plan *plan, const struct tci_sh
             shape->rank, shape->size, shape->root, shape->radix);
     if (plan->depth != NULL)
         fprintf(out, ", cuts %u", shape->cuts);
-    fprintf(out, "%s\n", shape->in_place ? ", in place" : "");
+    plan_text_hosts(shape->hosts, text, sizeof text);
+    fprintf(out, "%s%s\n", text, shape->in_place ? ", in place" : "");
     for (uint32_t i = 0; i < steps; i++) {
         struct tci_step step;
 

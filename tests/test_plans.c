@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "algo/algo.h"
+#include "core/alloc.h"
 #include "core/base.h"
 #include "plan_cases.h"
 #include "plan_check.h"
@@ -195,17 +196,23 @@ static void ranks_in_place_meet_ranks_that_are_not(void **state)
 static void sends_among_100000_ranks_meet_their_receives(void **state)
 {
     enum { SIZE = 100000, RANK_STRIDE = 997, STEPS_MAX = 64 };
+    struct tci_hosts *hosts = plan_case_hosts(1, SIZE);
 
     (void)state;
     for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++)
         for (uint32_t r = 0; r < SIZE && (*plan)->coll != TCI_COLL_P2P; r += RANK_STRIDE) {
-            struct tci_shape shape = {
-                .rank = r, .size = SIZE, .root = 4 * RANK_STRIDE, .radix = 4, .cuts = 7};
+            struct tci_shape shape = {.rank = r,
+                                      .size = SIZE,
+                                      .root = 4 * RANK_STRIDE,
+                                      .radix = 4,
+                                      .cuts = 7,
+                                      .hosts = hosts};
             uint32_t steps = (*plan)->steps(&shape), stride = steps / STEPS_MAX | 1;
 
             for (uint32_t i = 0; i < steps; i += stride)
                 a_send_meets_its_receive(*plan, &shape, i, false);
         }
+    tci_free(hosts);
 }
 
 /* ---- The table ------------------------------------------------------------------------------- */
@@ -244,11 +251,13 @@ static void plans_are_drawn_in_the_docs_as_they_are(void **state)
 {
     static char docs[65536];
     FILE *in = fopen(TEST_SOURCE_DIR "/docs/plans.md", "r");
+    struct tci_hosts *pairs;
 
     (void)state;
     assert_non_null(in);
     docs[fread(docs, 1, sizeof docs - 1, in)] = 0;
     fclose(in);
+    pairs = plan_case_hosts(0, 4);
 
     for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++) {
         struct tci_shape shape = {
@@ -258,11 +267,13 @@ static void plans_are_drawn_in_the_docs_as_they_are(void **state)
 
         assert_non_null(out);
         shape.in_place = (*plan)->coll == TCI_COLL_BROADCAST;
+        shape.hosts = (*plan)->by_host ? pairs : NULL;
         plan_text_print(out, *plan, &shape);
         fclose(out);
         if (strstr(docs, text) == NULL)
             fail_msg("docs/plans.md does not show this:\n%s", text);
     }
+    tci_free(pairs);
 }
 
 int main(void)

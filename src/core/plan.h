@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/hosts.h"
+
 /* A plan is a pure function from (shape, step number) to one step.  It holds no pointer,
  * allocates nothing, reads no clock: the same plan is run by the engine, replayed by the
  * simulator and proved by the checker. */
@@ -71,7 +73,8 @@ struct tci_shape {
     uint32_t rank, size, root;
     uint32_t radix; /* trees: children a node; at least 2 */
     uint32_t cuts;  /* pipelines: pieces of the payload that follow one another; at least 1 */
-    bool in_place;  /* SRC and DST are the same memory; where only the root has both, at the root */
+    const struct tci_hosts *hosts; /* borrowed: which ranks share a host; NULL: all share one */
+    bool in_place; /* SRC and DST are the same memory; where only the root has both, at the root */
 };
 
 /* How a collective lays its blocks out: which plans it can use. */
@@ -129,6 +132,7 @@ struct tci_plan {
     bool whole;     /* a fold sees the contributions of all ranks at once: may be exact */
     bool is_used;   /* offered to users; false: only by name */
     bool equal;     /* only for blocks of one length, in one piece: not for the v-forms */
+    bool by_host;   /* looks at shape.hosts */
     bool packed;    /* the slots of TMP lie close together */
     bool wide;      /* the slots of TMP have room for accumulators; always canonical */
     uint32_t (*steps)(const struct tci_shape *shape);
