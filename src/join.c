@@ -82,17 +82,24 @@ static void have_agreed(void *arg, enum tci_route route, const struct tci_error 
     end_join(join, TC_OK, NULL);
 }
 
-static void stand(struct join *join, struct tci_transport *tcp, const struct tci_agreed *agreed)
+static void stand(struct join *join, struct tci_transport *tcp, const struct tci_agreed *agreed,
+                  struct tci_hosts *hosts)
 {
     struct tci_comm_config config = {.rank = join->options.rank,
                                      .size = join->options.world_size,
                                      .group = TCI_MUX_WORLD,
                                      .segment_bytes = agreed->segment_bytes,
                                      .numerics = agreed->numerics,
-                                     .algorithm = agreed->algorithm};
+                                     .algorithm = agreed->algorithm,
+                                     .hosts = hosts};
     tc_dist_ctx *group = NULL;
     struct tci_transport *view;
 
+    if (config.size > 1 && hosts == NULL) {
+        tcp->ops->close(tcp);
+        fail_join(join, TC_ERR_ALLOC, "no memory left for a group");
+        return;
+    }
     view = tci_mux_open(join->context->exec, tcp, (uint32_t)config.rank, (uint32_t)config.size);
     if (view != NULL)
         group = tci_group_new(join->context, view, &config);
@@ -117,6 +124,7 @@ static void have_met(void *arg, tc_status_t status, const struct tci_error *erro
     struct tci_error why = {0};
     struct tci_agreed agreed;
     struct tci_transport *transport;
+    struct tci_hosts *hosts;
 
     join->boot = NULL;
     if (status != TC_OK) {
@@ -126,11 +134,13 @@ static void have_met(void *arg, tc_status_t status, const struct tci_error *erro
     agreed = result->agreed;
     tci_loop_set_local_ranks(tci_loop_of(join->context->exec), result->local_ranks);
     transport = tci_tcp_open(tci_loop_of(join->context->exec), join->context, result, &why);
+    hosts = tci_hosts_new(result->hosts, (uint32_t)result->size);
     tci_boot_result_fini(result);
     if (transport == NULL)
         end_join(join, why.pub.status, &why);
     else
-        stand(join, transport, &agreed);
+        stand(join, transport, &agreed, hosts);
+    tci_hosts_unref(hosts);
 }
 
 static void give_up(struct join *join, tc_status_t status, const char *why)
@@ -168,7 +178,7 @@ static void stand_alone(struct join *join, const struct tci_agreed *agreed)
     if (transport == NULL)
         end_join(join, why.pub.status, &why);
     else
-        stand(join, transport, agreed);
+        stand(join, transport, agreed, NULL);
 }
 
 static void begin(struct tci_task *task)

@@ -106,12 +106,32 @@ static struct place *choose(const struct split *split, uint32_t *size_out)
     return places;
 }
 
+/* The hosts of the members, as the parent numbers them; NULL where it has one, or no memory. */
+static struct tci_hosts *hosts_of(const struct tci_comm *parent, const struct place *places,
+                                  uint32_t size)
+{
+    struct tci_hosts *hosts = NULL;
+    uint64_t *labels = NULL;
+
+    if (parent->hosts != NULL)
+        labels = tci_alloc_array(size, sizeof(*labels));
+    if (labels == NULL)
+        return NULL;
+    for (uint32_t r = 0; r < size; r++)
+        labels[r] = parent->hosts->host[places[r].rank];
+    hosts = tci_hosts_new(labels, size);
+    tci_free(labels);
+    return hosts;
+}
+
 static bool make_group(struct split *split, struct tci_transport *view,
                        struct tci_comm_config *config)
 {
     const struct tci_comm *parent = &split->parent->comm;
     tc_dist_ctx *group;
 
+    if (parent->hosts != NULL && config->hosts == NULL)
+        return false; /* no memory */
     config->segment_bytes = parent->segment_bytes;
     config->numerics = parent->numerics;
     config->algorithm = parent->algorithm;
@@ -166,8 +186,10 @@ static bool make_own_group(struct split *split)
     for (uint32_t r = 0; r < size; r++)
         if (places[r].rank == me)
             config.rank = (int)r;
+    config.hosts = hosts_of(&split->parent->comm, places, size);
     is_made =
         size == 1 ? make_group(split, NULL, &config) : make_linked_group(split, places, &config);
+    tci_hosts_unref(config.hosts);
     tci_free(places);
     return is_made;
 }

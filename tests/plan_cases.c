@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
 
@@ -151,7 +150,7 @@ enum { LAYOUTS = 5 };
 
 struct tci_hosts *plan_case_hosts(unsigned layout, uint32_t size)
 {
-    uint32_t *labels = malloc(size * sizeof *labels);
+    uint64_t *labels = malloc(size * sizeof *labels);
     struct tci_hosts *hosts;
 
     for (uint32_t r = 0; r < size; r++)
@@ -199,7 +198,7 @@ bool plan_cases_each(const struct tci_plan *plan, uint32_t size, plan_case_fn ea
         struct tci_hosts *hosts = plan_case_hosts(layout, size);
 
         go_on = each_shape(plan, size, hosts, each, arg);
-        tci_free(hosts);
+        tci_hosts_unref(hosts);
     }
     return go_on;
 }

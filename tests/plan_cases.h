@@ -13,7 +13,7 @@ typedef bool (*plan_case_fn)(const struct plan_case *subject, void *arg);
  * plans that look at hosts with ranks on them in several manners.  Gives false if `each` did.  The cases have the smallest window and look along messages. */
 bool plan_cases_each(const struct tci_plan *plan, uint32_t size, plan_case_fn each, void *arg);
 
-/* Hosts in one manner of several; 0: two ranks on each.  The caller frees them with tci_free. */
+/* Hosts in one manner of several; 0: two ranks on each.  The caller has the reference. */
 struct tci_hosts *plan_case_hosts(unsigned layout, uint32_t size);
 
 /* The shape of one rank in a case. */

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "algo/algo.h"
-#include "core/alloc.h"
 #include "core/base.h"
 #include "plan_cases.h"
 #include "plan_check.h"
@@ -212,7 +211,7 @@ static void sends_among_100000_ranks_meet_their_receives(void **state)
             for (uint32_t i = 0; i < steps; i += stride)
                 a_send_meets_its_receive(*plan, &shape, i, false);
         }
-    tci_free(hosts);
+    tci_hosts_unref(hosts);
 }
 
 /* ---- The table ------------------------------------------------------------------------------- */
@@ -273,7 +272,7 @@ static void plans_are_drawn_in_the_docs_as_they_are(void **state)
         if (strstr(docs, text) == NULL)
             fail_msg("docs/plans.md does not show this:\n%s", text);
     }
-    tci_free(pairs);
+    tci_hosts_unref(pairs);
 }
 
 int main(void)

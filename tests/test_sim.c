@@ -186,6 +186,35 @@ static void every_plan_in_several_lanes_with_credits(void **state)
         all_plans(n, &config, counts, TCI_LEN(counts));
 }
 
+/* Plans that look at hosts, with ranks on one to five of them: in order, in turns, in no order. */
+static void plans_for_several_hosts_on_2_to_17_ranks(void **state)
+{
+    enum { SIZE_MAX_HERE = 17, LAYOUTS = 6 };
+    uint64_t hosts[SIZE_MAX_HERE];
+    struct sim_world_config config;
+    struct batch *batch = calloc(1, sizeof(*batch));
+
+    (void)state;
+    assert_non_null(batch);
+    sim_world_config_default(&config);
+    config.hosts = hosts;
+    for (uint32_t n = 2; n <= SIZE_MAX_HERE; n += test_effort() == 0 ? 5 : 1)
+        for (uint32_t layout = 0; layout < LAYOUTS; layout++) {
+            for (uint32_t r = 0; r < n; r++)
+                hosts[r] = layout < 2 ? r / (layout + 2) : ((uint64_t)r * r + layout) % layout;
+            batch->world = sim_world_new(n, &config);
+            batch->random = n + layout;
+            for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++)
+                if ((*plan)->by_host)
+                    add_plan(batch, *plan, 1000 + layout);
+            if (batch->count > 0)
+                flush(batch);
+            sim_world_free(batch->world);
+        }
+    print_message("%llu collectives\n", (unsigned long long)batch->total);
+    free(batch);
+}
+
 static void every_plan_over_links_that_jitter(void **state)
 {
     const size_t counts[] = {7, 5000};
@@ -347,6 +376,7 @@ int main(void)
         cmocka_unit_test(every_plan_on_1_to_17_ranks),
         cmocka_unit_test(every_plan_on_64_ranks),
         cmocka_unit_test(every_plan_in_several_lanes_with_credits),
+        cmocka_unit_test(plans_for_several_hosts_on_2_to_17_ranks),
         cmocka_unit_test(every_plan_over_links_that_jitter),
         cmocka_unit_test(every_rank_sends_to_every_rank),
         cmocka_unit_test(a_run_is_repeated_to_the_nanosecond),

@@ -22,7 +22,7 @@ enum { SECONDS_MAX = 20 };
 
 struct trial {
     const char *name, *algorithm;
-    uint32_t size;
+    uint32_t size, per_host; /* 0: all on one */
     size_t count;
     bool no_data, is_barrier;
     int numerics;
@@ -81,9 +81,11 @@ static double carry_out(const struct trial *trial)
     size_t before = heap_bytes(), used, count = trial->no_data ? 1 : trial->size;
     tc_future **futures = calloc(trial->size, sizeof(*futures));
     float *data = calloc(count * trial->count + 1, sizeof(*data));
+    uint64_t *hosts = calloc(trial->size, sizeof(*hosts));
     struct sim_world_config config;
     struct sim_world *world;
 
+    assert_non_null(hosts);
     assert_non_null(futures);
     assert_non_null(data);
     for (size_t i = 0; !trial->no_data && i < count * trial->count; i++)
@@ -91,6 +93,9 @@ static double carry_out(const struct trial *trial)
     sim_world_config_default(&config);
     config.net.no_data = trial->no_data;
     config.timeout_ms = -1;
+    for (uint32_t r = 0; r < trial->size && trial->per_host > 0; r++)
+        hosts[r] = r / trial->per_host;
+    config.hosts = hosts;
     world = sim_world_new(trial->size, &config);
     start(world, trial, futures, data);
     assert_true(sim_world_run(world, futures, trial->size, TCI_NEVER));
@@ -103,6 +108,7 @@ static double carry_out(const struct trial *trial)
                   (unsigned long long)world->clock.events, ran,
                   (double)world->clock.events / ran * 1e-6, used / trial->size);
     sim_world_free(world);
+    free(hosts);
     free(data);
     free(futures);
     malloc_trim(0);
@@ -124,6 +130,12 @@ static void a_thousand_ranks_all_reduce_in_seconds(void **state)
          .size = 1024,
          .count = 2048,
          .numerics = 1},
+        {.name = "two-level, fast, 8 a host",
+         .algorithm = "two_level",
+         .size = 1024,
+         .per_host = 8,
+         .count = 1024,
+         .numerics = 2},
         {.name = "dissemination barrier", .size = 1024, .is_barrier = true},
     };
     double total = 0;
@@ -142,6 +154,12 @@ static void ten_thousand_ranks_fit_in_one_process(void **state)
     static const struct trial trials[] = {
         {.name = "dissemination barrier", .size = 10000, .is_barrier = true},
         {.name = "tree, fast", .algorithm = "tree", .size = 10000, .count = 256, .numerics = 2},
+        {.name = "two-level, fast, 100 a host",
+         .algorithm = "two_level",
+         .size = 10000,
+         .per_host = 100,
+         .count = 256,
+         .numerics = 2},
     };
 
     (void)state;

@@ -190,6 +190,7 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
     comm->ordered_p2p = tci_alloc_array(2 * (size_t)config->size, sizeof(*comm->ordered_p2p));
     if (comm->ordered_p2p == NULL)
         return -1;
+    comm->hosts = tci_hosts_ref(config->hosts);
     comm->context = context;
     comm->exec = context->exec;
     comm->transport = transport;
@@ -229,7 +230,9 @@ void tci_comm_fini(struct tci_comm *comm)
     }
     tci_tags_fini(&comm->tags);
     tci_free(comm->ordered_p2p);
+    tci_hosts_unref(comm->hosts);
     comm->ordered_p2p = NULL;
+    comm->hosts = NULL;
     if (comm->tuning.fini != NULL)
         comm->tuning.fini(comm);
     pthread_mutex_destroy(&comm->lock);

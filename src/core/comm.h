@@ -16,6 +16,7 @@ struct tci_comm_config {
     size_t segment_bytes;              /* agreed */
     int numerics;                      /* agreed default, resolved */
     const char *algorithm;             /* agreed default, "" for none; copied */
+    struct tci_hosts *hosts;           /* agreed; the group takes a reference; NULL: all on one */
     const struct tci_figures *figures; /* agreed; copied; NULL: what is usual */
 };
 
@@ -33,6 +34,7 @@ struct tci_comm {
     int numerics;
     char algorithm[24];
     size_t eager_max;
+    struct tci_hosts *hosts;                   /* a reference; NULL: all on one */
     struct {                                   /* which plan is the cheapest: algo/tuning.c */
         struct tci_figures figures;            /* of the beginning; load 0: none were given */
         _Atomic(struct tci_choices *) choices; /* a reference; NULL: not asked for yet */

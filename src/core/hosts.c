@@ -10,7 +10,8 @@
 #include "core/base.h"
 
 struct labelled {
-    uint32_t label, rank;
+    uint64_t label;
+    uint32_t rank;
 };
 
 static int by_label(const void *x, const void *y)
@@ -55,7 +56,7 @@ static void fill_members(uint32_t *host, uint32_t *place, uint32_t *first, uint3
         members[first[host[r]] + place[r]] = r;
 }
 
-struct tci_hosts *tci_hosts_new(const uint32_t *labels, uint32_t size)
+struct tci_hosts *tci_hosts_new(const uint64_t *labels, uint32_t size)
 {
     struct labelled *sorted = tci_alloc_array(size, sizeof(*sorted));
     struct tci_hosts *hosts = NULL;
@@ -80,6 +81,7 @@ struct tci_hosts *tci_hosts_new(const uint32_t *labels, uint32_t size)
                                 .place = host + size,
                                 .members = host + 2 * (size_t)size,
                                 .first = host + 3 * (size_t)size};
+    atomic_init(&hosts->refs, 1);
     fill_members(host, host + size, host + 3 * (size_t)size, host + 2 * (size_t)size, hosts);
     tci_free(sorted);
     return hosts;
@@ -88,4 +90,18 @@ free_both:
     tci_free(sorted);
     tci_free(hosts);
     return NULL;
+}
+
+struct tci_hosts *tci_hosts_ref(struct tci_hosts *hosts)
+{
+    if (hosts != NULL)
+        atomic_fetch_add_explicit(&hosts->refs, 1, memory_order_relaxed);
+    return hosts;
+}
+
+void tci_hosts_unref(struct tci_hosts *hosts)
+{
+    /* acq_rel: whoever frees it comes after all who have read it */
+    if (hosts != NULL && atomic_fetch_sub_explicit(&hosts->refs, 1, memory_order_acq_rel) == 1)
+        tci_free(hosts);
 }

@@ -45,7 +45,8 @@ static bool open_rank(struct sim_world *world, uint32_t r, const struct sim_worl
                                    .group = 1,
                                    .segment_bytes = config->segment_bytes,
                                    .numerics = TC_NUMERICS_CANONICAL,
-                                   .algorithm = config->algorithm};
+                                   .algorithm = config->algorithm,
+                                   .hosts = world->hosts};
 
     rank->context = tci_context_new(tci_op_bytes());
     if (rank->context == NULL)
@@ -75,6 +76,8 @@ struct sim_world *sim_world_new(uint32_t size, const struct sim_world_config *co
     TC_ASSERT(world->execs != NULL && world->ranks != NULL);
     for (uint32_t r = 0; r < size; r++)
         sim_exec_init(&world->execs[r], &world->clock);
+    if (config->hosts != NULL)
+        world->hosts = tci_hosts_new(config->hosts, size);
     world->net = sim_net_new(&world->clock, world->execs, size, &config->net);
     for (uint32_t r = 0; r < size; r++)
         if (!open_rank(world, r, config)) {
@@ -250,6 +253,7 @@ void sim_world_free(struct sim_world *world)
     sim_net_free(world->net);
     sim_clock_fini(&world->clock);
     free(world->execs);
+    tci_hosts_unref(world->hosts);
     free(world->ranks);
     free(world);
 }

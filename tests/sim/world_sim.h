@@ -12,6 +12,7 @@ struct sim_world_config {
     size_t segment_bytes;
     int timeout_ms;
     const char *algorithm; /* of every call, where it has that; "" for none */
+    const uint64_t *hosts; /* a label a rank, equal on one host; NULL: all on one */
 };
 void sim_world_config_default(struct sim_world_config *config);
 
@@ -22,6 +23,7 @@ struct sim_world {
     struct sim_net *net;
     struct sim_exec *execs;
     struct sim_rank *ranks;
+    struct tci_hosts *hosts; /* a reference that all ranks share; NULL: all on one */
     uint32_t size;
 };
 
