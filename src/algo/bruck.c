@@ -22,7 +22,7 @@
  *   cost: L rounds, L messages and up to L n/2 blocks sent a rank; what a round sends is copied
  *   together before, what it receives is copied to its slots after, 2 n blocks at the ends
  *   waits: what is sent is copied together when the round before has ended; a copy out of it waits
- *   for the receive, and until its slot was copied; at the end the copies wait for all
+ *   for the receive, and until its slot was copied; at the end a copy waits for its slot
  *
  * Source: Bruck, Ho, Kipnis, Upfal, Weathersby 1997.
  */
@@ -144,24 +144,45 @@ struct round {
     uint32_t first;  /* its first step, counted from after the copies at the beginning */
 };
 
-/* The round of step i, or behind the last one: far is n or more. */
+static struct round first_round(const struct tci_shape *shape)
+{
+    return (struct round){.far = 1, .runs = shape->size / 2, .blocks = shape->size / 2};
+}
+
+/* Behind the last round far is n. */
+static struct round next_round(const struct tci_shape *shape, const struct round *round)
+{
+    uint32_t n = shape->size, far = least(2 * (uint64_t)round->far, n);
+    uint64_t pair = 2 * (uint64_t)far;
+
+    return (struct round){.far = far,
+                          .runs = (uint32_t)((n - far + pair - 1) / pair),
+                          .blocks =
+                              (uint32_t)((n - far) / pair * far) + least((n - far) % pair, far),
+                          .first = round->first + 2 * round->runs + 2};
+}
+
+/* The round of step i, or what is behind the last one. */
 static struct round round_of(const struct tci_shape *shape, uint32_t i)
 {
-    uint32_t n = shape->size;
-    struct round round = {.far = 1};
+    struct round round = first_round(shape);
 
-    for (;;) {
-        uint64_t pair = 2 * (uint64_t)round.far;
-        if (round.far >= n)
-            return round;
-        round.runs = (uint32_t)((n - round.far + pair - 1) / pair);
-        round.blocks = (uint32_t)((n - round.far) / pair * round.far);
-        round.blocks += least((n - round.far) % pair, round.far);
-        if (i < round.first + 2 * round.runs + 2)
-            return round;
-        round.first += 2 * round.runs + 2;
-        round.far = pair > n ? n : (uint32_t)pair;
-    }
+    while (round.far < shape->size && i >= round.first + 2 * round.runs + 2)
+        round = next_round(shape, &round);
+    return round;
+}
+
+/* The step that writes a slot for the last time: a copy at the beginning, or one out of the round
+ * of its highest bit, where it is in the first run. */
+static uint32_t last_step_of(const struct tci_shape *shape, uint32_t slot)
+{
+    struct round round = first_round(shape);
+
+    if (slot == 0)
+        return 0;
+    while (2 * (uint64_t)round.far <= slot)
+        round = next_round(shape, &round);
+    return parts_of(shape) + round.first + round.runs + 2;
 }
 
 static uint32_t alltoall_steps(const struct tci_shape *shape)
@@ -244,7 +265,7 @@ static void alltoall_step(const struct tci_shape *shape, uint32_t i, struct tci_
             uint32_t slot = shape->in_place ? at + 1 : at; /* the own one is there */
 
             *step_out = tci_copy(tci_dst(tci_before(shape->rank, slot, n)), tci_tmp(slot));
-            step_out->fence = true;
+            step_out->wait[0] = tci_back(i - last_step_of(shape, slot));
         }
     }
 }

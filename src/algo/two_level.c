@@ -194,12 +194,20 @@ const struct tci_plan tci_two_level_allreduce = {
     .step = allreduce_step,
 };
 
-/* Nothing is overwritten, so what comes from above need not wait; two ranks know all when they have
- * heard of each other. */
+/* Whether the ranks are a chain of two or three, with the root at its end: whoever is in it has heard
+ * of those below, and needs to be told of the root alone. */
+static bool is_short_chain(const struct tci_shape *shape, const struct node *root)
+{
+    return root->children == 1 && node_of(shape, child_of(shape, root, 0)).children <= 1;
+}
+
+/* Nothing is overwritten, so what comes from above need not wait. */
 static void barrier_step(const struct tci_shape *shape, uint32_t i, struct tci_step *step_out)
 {
+    struct node node = node_of(shape, shape->rank);
+
     up_and_down_step(shape, i, step_out);
-    if (step_out->kind == TCI_STEP_RECV || shape->size == 2)
+    if (step_out->kind == TCI_STEP_RECV || (node.is_root && is_short_chain(shape, &node)))
         step_out->wait[0] = 0;
     if (step_out->kind == TCI_STEP_RECV_REDUCE)
         step_out->kind = TCI_STEP_RECV;
