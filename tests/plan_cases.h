@@ -10,7 +10,8 @@ typedef bool (*plan_case_fn)(const struct plan_case *subject, void *arg);
 
 /* All shapes of one size: every root where there is one, in place and not where both can be, each
  * radix for which the steps differ from those of radix 2, pipelines in several numbers of pieces,
- * plans that look at hosts with ranks on them in several manners.  Gives false if `each` did.  The cases have the smallest window and look along messages. */
+ * plans that look at hosts with ranks on them in several manners.  Gives false if `each` did.  The
+ * cases have the smallest window and look along messages. */
 bool plan_cases_each(const struct tci_plan *plan, uint32_t size, plan_case_fn each, void *arg);
 
 /* Hosts in one manner of several; 0: two ranks on each.  The caller has the reference. */

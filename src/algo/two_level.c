@@ -1,4 +1,4 @@
-/* two_level.c - all-reduce, broadcast and barrier that cross between hosts as little as they can. */
+/* two_level.c - all-reduce, broadcast and barrier with as little between hosts as can be. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  *   n = 6 on hosts of 4 and 2, radix 2
@@ -15,8 +15,8 @@
  *   barrier: the same, with empty messages
  *
  *   cost: with m ranks on the largest of H hosts, L = ceil(log_radix m) and K = ceil(log_radix H):
- *   up to (radix - 1) (L + K) messages one after the other at a node each way, of which (radix - 1) K
- *   go between hosts.  Each host but the root's is sent bytes once, and sends as much once where
+ *   up to (radix - 1) (L + K) messages one after the other at a node each way, of which
+ *   (radix - 1) K go between hosts.  Each host but the root's is sent bytes once, and sends as much once where
  *   something is reduced: H - 1 messages each way, however many ranks it has and in whatever
  *   order.
  *   waits: as in the tree (tree.c)
@@ -194,8 +194,8 @@ const struct tci_plan tci_two_level_allreduce = {
     .step = allreduce_step,
 };
 
-/* Whether the ranks are a chain of two or three, with the root at its end: whoever is in it has heard
- * of those below, and needs to be told of the root alone. */
+/* Whether the ranks are a chain of two or three, with the root at its end: whoever is in it has
+ * heard of those below, and needs to be told of the root alone. */
 static bool is_short_chain(const struct tci_shape *shape, const struct node *root)
 {
     return root->children == 1 && node_of(shape, child_of(shape, root, 0)).children <= 1;
