@@ -16,9 +16,9 @@
  *
  *   cost: with m ranks on the largest of H hosts, L = ceil(log_radix m) and K = ceil(log_radix H):
  *   up to (radix - 1) (L + K) messages one after the other at a node each way, of which
- *   (radix - 1) K go between hosts.  Each host but the root's is sent bytes once, and sends as much once where
- *   something is reduced: H - 1 messages each way, however many ranks it has and in whatever
- *   order.
+ *   (radix - 1) K go between hosts.  Each host but the root's is sent bytes once, and sends as
+ *   much once where something is reduced: H - 1 messages each way between hosts, however many
+ *   ranks they have and in whatever order.
  *   waits: as in the tree (tree.c)
  *
  * Source: Karonis, de Supinski, Foster, Gropp, Lusk, Bresnahan 2000 (multilevel trees).
