@@ -411,6 +411,39 @@ static void a_receive_differs_from_its_send(void **state)
     assert_int_equal(tci_alloc_live(), live);
 }
 
+/* Both are roots, and done when they have sent: who was not told by its future is told at the end. */
+static void roots_that_only_send_are_told_by_finalize(void **state)
+{
+    struct place place = {.size = 2};
+    tc_future *futures[2], *left[2];
+    float value = 0;
+
+    (void)state;
+    world_open(&place.tcp, 2, NULL);
+    for (int r = 0; r < 2; r++)
+        futures[r] = tc_broadcast_async(place.tcp.group[r], TC_TAG_ORDERED, &value, 1, TC_DTYPE_F32,
+                                        r, NULL);
+    for (int r = 0; r < 2; r++) {
+        (void)wait_for(&place, futures[r]);
+        left[r] = tc_dist_finalize_async(place.tcp.group[r]);
+        place.tcp.group[r] = NULL;
+    }
+    for (int r = 0; r < 2; r++) {
+        bool is_done = tc_future_test(futures[r]) == TC_OK;
+        tc_future *told = is_done ? left[r] : futures[r];
+
+        assert_int_equal(wait_for(&place, left[r]), is_done ? TC_ERR_MISMATCH : TC_OK);
+        assert_int_equal(tc_future_test(told), TC_ERR_MISMATCH);
+        assert_non_null(strstr(tc_future_error(told)->message, "rank 0 calls broadcast("));
+        assert_non_null(strstr(tc_future_error(told)->message, "rank 1 calls broadcast("));
+    }
+    for (int r = 0; r < 2; r++) {
+        tc_future_release(futures[r]);
+        tc_future_release(left[r]);
+    }
+    world_close(&place.tcp);
+}
+
 /* ---- Many ranks ------------------------------------------------------------------------------ */
 
 /* The news is told once to each rank, not by each to each. */
@@ -479,6 +512,7 @@ int main(void)
         cmocka_unit_test(one_field_differs_in_the_simulator),
         cmocka_unit_test(one_field_differs_over_tcp),
         cmocka_unit_test(a_receive_differs_from_its_send),
+        cmocka_unit_test(roots_that_only_send_are_told_by_finalize),
         cmocka_unit_test(one_of_many_ranks_is_found_and_named),
     };
 
