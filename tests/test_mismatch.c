@@ -411,7 +411,7 @@ static void a_receive_differs_from_its_send(void **state)
     assert_int_equal(tci_alloc_live(), live);
 }
 
-/* Both are roots, and done when they have sent: who was not told by its future is told at the end. */
+/* Both are roots, and done when they have sent: whom its future did not tell is told at the end. */
 static void roots_that_only_send_are_told_by_finalize(void **state)
 {
     struct place place = {.size = 2};
