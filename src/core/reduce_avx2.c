@@ -6,6 +6,7 @@
 #ifdef TCI_HAVE_X86_KERNELS
 
 #include <immintrin.h>
+#include <math.h>
 
 #define VECTOR       32
 #define TARGET       __attribute__((target("avx2,f16c")))

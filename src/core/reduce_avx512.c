@@ -6,6 +6,7 @@
 #ifdef TCI_HAVE_X86_KERNELS
 
 #include <immintrin.h>
+#include <math.h>
 
 #define VECTOR       64
 #define TARGET       __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c")))

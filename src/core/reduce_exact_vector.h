@@ -9,8 +9,9 @@
  *   1  types of up to 32 bits are added in f64.  While no contribution is so much larger than
  *      another that the ends of the two are more than 53 bits apart, no addition rounds; two
  *      running values, the largest and the smallest size but 0, tell.
- *   2  f64, and what is left: the errors of the additions are themselves added, and the errors of
- *      those are measured.  The sum is first + second, by so much more or less.
+ *   2  f64, and what is left: the errors of the additions are themselves added.  That sum is exact
+ *      while their sizes together are below the smallest contribution, whose last place divides
+ *      them all; beyond, its own error is bounded.
  *   3  tci_exact_elements(): an element at a time.
  *
  * Where the exact sum needs more than the 53 bits of a result that is yet to be rounded to fewer,
@@ -109,19 +110,16 @@ HELPER vf64 round_bf16(vf64 x)
     return (vf64)(SELECT(is_tiny, tiny, normal) | sign);
 }
 
-HELPER void f32_store_wide(byte *p, struct wide x)
+HELPER void f32_store_wide(byte *p, struct wide x, struct divisor by)
 {
+    (void)by;
     f32_store(p, narrow(x), (struct divisor){1, 1, 1});
 }
 
-HELPER void bf16_store_wide(byte *p, struct wide x)
-{
-    bf16_down(p, narrow((struct wide){round_bf16(x.a), round_bf16(x.b)}));
-}
-
 #define DEFINE_STORE_WIDE(T)                                                                       \
-    HELPER void T##_store_wide(byte *p, struct wide x)                                             \
+    HELPER void T##_store_wide(byte *p, struct wide x, struct divisor by)                          \
     {                                                                                              \
+        (void)by;                                                                                  \
         T##_down(p, narrow((struct wide){mark_f32(x.a), mark_f32(x.b)}));                          \
     }
 
@@ -129,16 +127,35 @@ DEFINE_STORE_WIDE(f16)
 DEFINE_STORE_WIDE(f8e4m3)
 DEFINE_STORE_WIDE(f8e5m2)
 
+/* Sums that are subnormal are multiples of the smallest subnormal and need no rounding. */
+HELPER void bf16_store_wide(byte *p, struct wide x, struct divisor by)
+{
+    if (by.value == 1)
+        bf16_down(p, narrow((struct wide){mark_f32(x.a), mark_f32(x.b)}));
+    else
+        bf16_down(p, narrow((struct wide){round_bf16(x.a), round_bf16(x.b)}));
+}
+
 /* ---- The second way -------------------------------------------------------------------------- */
 
-/* first + second, and how much may be missing: half of this at most, either way. */
+/* first + second, the sizes of what was added to second, and the smallest contribution, as a number
+ * less one, which makes 0 the largest. */
 struct two_sum {
-    vf64 first, second, doubt;
+    vf64 first, second, sizes;
+    vi64 low;
 };
+
+/* The size of x as a number, less one. */
+HELPER vi64 low_of(vf64 x)
+{
+    vu64 size = (vu64)ABS_F64(x);
+
+    return (vi64)((size - SPLAT(vu64, UINT64_C(1))) & SPLAT(vu64, UINT64_C(0x7fffffffffffffff)));
+}
 
 HELPER struct two_sum start_two(vf64 x)
 {
-    return (struct two_sum){x, SPLAT(vf64, 0.0), SPLAT(vf64, 0.0)};
+    return (struct two_sum){x, SPLAT(vf64, 0.0), SPLAT(vf64, 0.0), low_of(x)};
 }
 
 /* The error of the addition that gave `sum`. */
@@ -152,9 +169,9 @@ HELPER vf64 error_of(vf64 sum, vf64 x, vf64 y)
 HELPER struct two_sum add_two(struct two_sum s, vf64 x)
 {
     vf64 first = s.first + x, error = error_of(first, s.first, x);
-    vf64 second = s.second + error;
 
-    return (struct two_sum){first, second, s.doubt + ABS_F64(error_of(second, s.second, error))};
+    return (struct two_sum){first, s.second + error, s.sizes + ABS_F64(error),
+                            min_i64(s.low, low_of(x))};
 }
 
 /* A number and what it lacks, by less than `margin`. */
@@ -162,22 +179,28 @@ struct rounded {
     vf64 value, rest, margin;
 };
 
-/* Where no addition had an error, `first` is the sum, and keeps the sign of a zero. */
-HELPER struct rounded join_two(struct two_sum s)
+/* Where no addition had an error, `first` is the sum, and keeps the sign of a zero.  Errors and
+ * contributions are multiples of the last place of the smallest one, so that 53 bits hold a sum of
+ * errors as long as it is smaller than that one; among subnormals always.  Else each of the additions
+ * has an error of at most 2^-53 of the sizes so far; four times that covers the rounding here. */
+HELPER struct rounded join_two(struct two_sum s, double ranks)
 {
     vf64 value = s.first + s.second;
     vf64 rest = error_of(value, s.first, s.second);
     vu64 is_first = (vu64)(s.second == SPLAT(vf64, 0.0));
+    vf64 low = (vf64)(((vu64)s.low + SPLAT(vu64, UINT64_C(1))) &
+                      SPLAT(vu64, UINT64_C(0x7ff0000000000000)));
+    vu64 is_exact = (vu64)(s.sizes <= low);
+    vf64 margin = s.sizes * SPLAT(vf64, ranks * 0x1p-51);
 
     value = (vf64)SELECT(is_first, (vu64)s.first, (vu64)value);
-    return (struct rounded){value, rest, s.doubt * SPLAT(vf64, 4.0)};
+    return (struct rounded){value, rest, (vf64)(~is_exact & (vu64)margin)};
 }
 
 /* Types of up to 32 bits: rounded to odd.  Hard where the sign of the rest is in doubt, and
  * averages of a sum of more than 53 bits, but by a power of two. */
-HELPER vf64 finish_odd(struct two_sum s, struct divisor by, vu64 *hard)
+HELPER vf64 finish_odd(struct rounded r, struct divisor by, vu64 *hard)
 {
-    struct rounded r = join_two(s);
     vu64 is_exact = (vu64)(r.margin == SPLAT(vf64, 0.0));
     vu64 is_short = is_exact & (vu64)(r.rest == SPLAT(vf64, 0.0));
 
@@ -190,9 +213,8 @@ HELPER vf64 finish_odd(struct two_sum s, struct divisor by, vu64 *hard)
 }
 
 /* F64: both ends of what the sum can be round to the same, or it is hard. */
-HELPER vf64 finish_sum(struct two_sum s, vu64 *hard)
+HELPER vf64 finish_sum(struct rounded r, vu64 *hard)
 {
-    struct rounded r = join_two(s);
     vf64 margin = r.margin + ABS_F64(r.rest) * SPLAT(vf64, 0x1p-52);
     vf64 low = r.value + (r.rest - margin), high = r.value + (r.rest + margin);
 
@@ -200,19 +222,31 @@ HELPER vf64 finish_sum(struct two_sum s, vu64 *hard)
     return r.value;
 }
 
-/* The same for the quotient.  It has to be far from the subnormals, or 0, for the remainder to be
- * exact; sums that are infinite, by overflow or not, are hard too. */
-HELPER vf64 finish_avg(struct two_sum s, struct divisor by, vu64 *hard)
+/* Quotients that are 0, or that the multiplication or the remainder finds far from the subnormals,
+ * and no infinity. */
+HELPER vu64 is_ordinary(vf64 q, struct rounded r)
 {
-    struct rounded r = join_two(s);
+    vu64 is_zero = (vu64)(r.value == SPLAT(vf64, 0.0)) & (vu64)(r.margin == SPLAT(vf64, 0.0));
+
+    return is_zero | ((vu64)(ABS_F64(q) > SPLAT(vf64, 0x1p-900)) &
+                      (vu64)(ABS_F64(q) < SPLAT(vf64, (double)INFINITY)));
+}
+
+/* The same for the quotient. */
+HELPER vf64 finish_avg(struct rounded r, struct divisor by, vu64 *hard)
+{
     vf64 n = SPLAT(vf64, by.value), q = r.value / n;
     vf64 w = (remainder_of(r.value, q, n) + r.rest) / n;
     vf64 margin = r.margin / n + ABS_F64(w) * SPLAT(vf64, 0x1p-50);
     vf64 low = q + (w - margin), high = q + (w + margin);
-    vu64 is_zero = (vu64)(r.value == SPLAT(vf64, 0.0)) & (vu64)(r.margin == SPLAT(vf64, 0.0));
-    vu64 is_large = (vu64)(ABS_F64(q) > SPLAT(vf64, 0x1p-900));
+    vu64 is_zero = (vu64)(q == SPLAT(vf64, 0.0));
 
-    *hard = ~(is_zero | (is_large & (vu64)(low == high)));
+    if (by.is_power) {
+        q = finish_sum(r, hard) * SPLAT(vf64, by.inverse);
+        *hard |= ~is_ordinary(q, r);
+        return q;
+    }
+    *hard = ~(is_ordinary(q, r) & (is_zero | (vu64)(low == high)));
     return (vf64)SELECT(is_zero, (vu64)q, (vu64)low);
 }
 
@@ -250,9 +284,9 @@ HELPER void redo_hard(byte *stored, const struct tci_exact_source *source, size_
             a = add_two(a, x.a);                                                                   \
             b = add_two(b, x.b);                                                                   \
         }                                                                                          \
-        x.a = finish_odd(a, by, &hard[0]);                                                         \
-        x.b = finish_odd(b, by, &hard[1]);                                                         \
-        T##_store_wide(stored, x);                                                                 \
+        x.a = finish_odd(join_two(a, source->ranks), by, &hard[0]);                                \
+        x.b = finish_odd(join_two(b, source->ranks), by, &hard[1]);                                \
+        T##_store_wide(stored, x, by);                                                             \
         redo_hard(stored, source, len / (size), hard, 2);                                          \
     }
 
@@ -304,14 +338,11 @@ static int spread_of(unsigned ranks, int precision)
     HELPER void T##_finish(byte *out, const struct tci_exact_source *source, size_t len,           \
                            struct watched s, struct divisor by)                                    \
     {                                                                                              \
-        byte edge[VECTOR];                                                                         \
-                                                                                                   \
         if ((precision) != 0 && any_bits(is_spread(s, spread_of(source->ranks, precision))))       \
-            T##_second_way(edge, source, len, by);                                                 \
+            T##_second_way(out, source, len, by);                                                  \
         else                                                                                       \
-            T##_store_wide(edge,                                                                   \
-                           (struct wide){divide_exact(s.sum.a, by), divide_exact(s.sum.b, by)});   \
-        memcpy(out + source->at, edge, len);                                                       \
+            T##_store_wide(                                                                        \
+                out, (struct wide){divide_exact(s.sum.a, by), divide_exact(s.sum.b, by)}, by);     \
     }                                                                                              \
     TARGET static void T##_exact_loop(byte *out, const void *const *in, unsigned ranks,            \
                                       size_t bytes, struct divisor by)                             \
@@ -330,9 +361,9 @@ static int spread_of(unsigned ranks, int precision)
                 x0 = add_watched(x0, load(src));                                                   \
                 x1 = add_watched(x1, load(src + PART));                                            \
             }                                                                                      \
-            T##_finish(out, &source, PART, x0, by);                                                \
+            T##_finish(out + source.at, &source, PART, x0, by);                                    \
             source.at += PART;                                                                     \
-            T##_finish(out, &source, PART, x1, by);                                                \
+            T##_finish(out + source.at, &source, PART, x1, by);                                    \
             source.at -= PART;                                                                     \
         }                                                                                          \
         while (source.at < bytes) {                                                                \
@@ -346,7 +377,8 @@ static int spread_of(unsigned ranks, int precision)
                 load_edge(edge, (const byte *)in[rank] + source.at, len);                          \
                 x = add_watched(x, load(edge));                                                    \
             }                                                                                      \
-            T##_finish(out, &source, len, x, by);                                                  \
+            T##_finish(edge, &source, len, x, by);                                                 \
+            memcpy(out + source.at, edge, len);                                                    \
             source.at += len;                                                                      \
         }                                                                                          \
     }
@@ -371,14 +403,15 @@ DEFINE_EXACT_LOOP(f8e5m2, 1, f8e5m2_up, 0)
 HELPER void f64_finish(byte *out, const struct tci_exact_source *source, size_t len,
                        struct two_sum s, struct divisor by)
 {
+    struct rounded r = join_two(s, source->ranks);
     byte edge[VECTOR];
     vu64 hard;
-    vf64 x = by.value == 1 ? finish_sum(s, &hard) : finish_avg(s, by, &hard);
+    vf64 x = by.value == 1 ? finish_sum(r, &hard) : finish_avg(r, by, &hard);
 
     memcpy(edge, &x, VECTOR);
     if (any_bits((vu32)hard))
         redo_hard(edge, source, len / 8, &hard, 1);
-    memcpy(out + source->at, edge, len);
+    memcpy(out, edge, len);
 }
 
 TARGET static void f64_exact_loop(byte *out, const void *const *in, unsigned ranks, size_t bytes,
@@ -397,9 +430,9 @@ TARGET static void f64_exact_loop(byte *out, const void *const *in, unsigned ran
             x0 = add_two(x0, f64_up(src));
             x1 = add_two(x1, f64_up(src + VECTOR));
         }
-        f64_finish(out, &source, VECTOR, x0, by);
+        f64_finish(out + source.at, &source, VECTOR, x0, by);
         source.at += VECTOR;
-        f64_finish(out, &source, VECTOR, x1, by);
+        f64_finish(out + source.at, &source, VECTOR, x1, by);
         source.at -= VECTOR;
     }
     while (source.at < bytes) {
@@ -413,7 +446,7 @@ TARGET static void f64_exact_loop(byte *out, const void *const *in, unsigned ran
             load_edge(edge, (const byte *)in[rank] + source.at, len);
             x = add_two(x, f64_up(edge));
         }
-        f64_finish(out, &source, len, x, by);
+        f64_finish(out + source.at, &source, len, x, by);
         source.at += len;
     }
 }

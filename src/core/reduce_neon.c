@@ -6,6 +6,7 @@
 #ifdef TCI_HAVE_NEON_KERNELS
 
 #include <arm_neon.h>
+#include <math.h>
 
 #define VECTOR 16
 #define TARGET
