@@ -17,9 +17,9 @@
  * processor that this thread has had; the best of each counts, so that a busy machine does not.
  *
  * Data: "normal" are normally distributed numbers, as gradients are; "wide" have exponents of any
- * size up to 40 apart, more than the first way of an exact kernel takes for f32, less than f64 needs
- * the third for; "hard" cancel, with exponents over most of the range of the type, so that what is
- * left in the end lies below any working precision. */
+ * size up to 40 apart, more than the first way of an exact kernel takes for f32, less than f64
+ * needs the third for; "hard" cancel, with exponents over most of the range of the type, so that
+ * what is left in the end lies below any working precision. */
 
 #define RANKS_MAX 64
 #define ROUNDS    25
@@ -239,8 +239,8 @@ static void print_row(tc_dtype_t dtype, tc_reduce_op_t op, unsigned ranks, enum 
     printf(config.csv ? "%s,%s,%s,%u,%zu,%s,%.2f,%.2f,%.2f\n"
                       : "%-5s %-4s %-7s %5u %9zu %-7s %10.2f %8.2f %6.2f\n",
            tc_dtype_name(dtype), tc_reduce_op_name(op), tci_isa_name(config.isa), ranks,
-           config.bytes, data_names[data], bytes / times[0][0],
-           bytes / times[1][0], times[1][0] / times[0][0]);
+           config.bytes, data_names[data], bytes / times[0][0], bytes / times[1][0],
+           times[1][0] / times[0][0]);
 }
 
 static void print_rows(tc_dtype_t dtype, unsigned ranks)

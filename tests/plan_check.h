@@ -19,7 +19,8 @@
  *              for its memory as soon as its receive has ended
  *   5 order    the reduction is the promised one: folds in rank order where the plan says
  *              canonical, else one expression that is the same on every rank; `last` marks the
- *              RECV_REDUCE that completes a block, and no other
+ *              RECV_REDUCE that completes a block, and no other; one fold of all contributions
+ *              where the plan says whole
  *
  * Why one run is enough.  No step chooses at run time, so an execution is a marked graph: if one
  * run ends, all do, and with (4) all give the same.  A run within a small window is also one within

@@ -291,6 +291,8 @@ static bool check_reduced(struct plan_proof *proof, uint32_t r, uint32_t v, uint
         return plan_fails(proof, r, NO_STEP, "block %u is not reduced", block);
     if (proof->subject.plan->canonical && value->kind == PLAN_VALUE_OP)
         return plan_fails(proof, r, NO_STEP, "block %u is not folded in rank order", block);
+    if (proof->subject.plan->whole && value->kind == PLAN_VALUE_OP)
+        return plan_fails(proof, r, NO_STEP, "block %u is not folded at once", block);
     return true;
 }
 

@@ -340,9 +340,31 @@ static void a_plan_that_needs_more_window_than_there_is_never_ends(void **state)
     assert_non_null(strstr(why, "never ends"));
 }
 
+static void a_plan_that_folds_in_parts_and_says_otherwise_is_noticed(void **state)
+{
+    struct tci_plan plan = tci_ring_allreduce;
+    struct plan_case subject = {.plan = &plan,
+                                .size = 4,
+                                .radix = 2,
+                                .cuts = 1,
+                                .window = TCI_WINDOW,
+                                .along_messages = true};
+    char why[512] = "";
+
+    (void)state;
+    assert_true(plan_check(&subject, why, sizeof why));
+    plan.whole = true;
+    assert_false(plan_check(&subject, why, sizeof why));
+    assert_non_null(strstr(why, "is not folded at once"));
+    plan.whole = false;
+    plan.canonical = true;
+    assert_false(plan_check(&subject, why, sizeof why));
+    assert_non_null(strstr(why, "is not folded in rank order"));
+}
+
 int main(void)
 {
-    static struct CMUnitTest tests[2 * PLANS_MAX + 1];
+    static struct CMUnitTest tests[2 * PLANS_MAX + 2];
     static char names[2 * PLANS_MAX][80];
     size_t count = 0;
 
@@ -359,5 +381,7 @@ int main(void)
         }
     tests[count++] =
         (struct CMUnitTest)cmocka_unit_test(a_plan_that_needs_more_window_than_there_is_never_ends);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(
+        a_plan_that_folds_in_parts_and_says_otherwise_is_noticed);
     return _cmocka_run_group_tests("plan mutants", tests, count, NULL, NULL);
 }

@@ -97,7 +97,14 @@ static int kinds_of(const struct tci_plan *plan, enum coll_kind kinds_out[2])
     return count;
 }
 
-/* One plan on one count: in place and not, canonical where it may, fast, several operators. */
+/* The exact reference takes its time, for each rank. */
+static bool may_be_exact(const struct batch *batch, const struct tci_plan *plan,
+                         const struct coll_case *what)
+{
+    return plan->whole && what->count * (size_t)batch->world->size <= 4000;
+}
+
+/* One plan on one count: in place and not, with all numerics that it may, several operators. */
 static void add_kind(struct batch *batch, const struct tci_plan *plan, struct coll_case what)
 {
     static const struct {
@@ -108,11 +115,14 @@ static void add_kind(struct batch *batch, const struct tci_plan *plan, struct co
 
     for (size_t w = 0; w < (folds ? TCI_LEN(ways) : 1); w++)
         for (int in_place = what.kind == COLL_BROADCAST; in_place < 2; in_place++)
-            for (int fast = folds && !plan->canonical; fast < (folds ? 2 : 1); fast++) {
+            for (int numerics = 1; numerics <= (folds ? 3 : 1); numerics++) {
+                if (folds && ((numerics == TC_NUMERICS_CANONICAL && !plan->canonical) ||
+                              (numerics == TC_NUMERICS_EXACT && !may_be_exact(batch, plan, &what))))
+                    continue;
                 what.dtype = ways[w].dtype;
                 what.op = ways[w].op;
                 what.in_place = in_place;
-                what.numerics = fast ? TC_NUMERICS_FAST : TC_NUMERICS_CANONICAL;
+                what.numerics = numerics;
                 what.root = (int)((what.count + w) % batch->world->size);
                 if (!in_place || coll_can_be_in_place(what.kind))
                     add(batch, what);

@@ -12,9 +12,6 @@
 
 _Static_assert(TCI_WINDOW == 64, "two words of bits are the window");
 
-/* A FOLD or COPY does at most this much in one go: a quarter of a millisecond. */
-enum { FOLD_BYTES_MAX = 1 << 20 };
-
 /* Elements before block b, and in it, when count elements are cut in near-equal blocks. */
 static size_t cut_start(size_t count, uint32_t blocks, uint32_t b)
 {
@@ -206,7 +203,8 @@ static bool fold(struct tci_lane *lane, const struct tci_step *step)
     struct tci_op *op = lane->op;
     uint32_t ranks = op->args.shape.size, me = op->args.shape.rank;
     size_t size = op->args.elem_bytes, elems = step_elems(lane, step);
-    size_t some = tci_min(elems - lane->fold_done, tci_max(1, FOLD_BYTES_MAX / ranks / size));
+    size_t some =
+        tci_min(elems - lane->fold_done, tci_max(1, op->args.fold.bytes_max / ranks / size));
     size_t at = lane->fold_done * size;
 
     TC_ASSERT(ranks >= 2);

@@ -113,6 +113,7 @@ static tc_status_t init_fold(struct tci_fold *fold, tc_dtype_t dtype, tc_reduce_
         .dtype = dtype,
         .op = op,
         .size = tc_dtype_size(dtype),
+        .bytes_max = TCI_FOLD_BYTES,
         .many = row->many,
         .pair = row->pair,
         .divide = row->divide,

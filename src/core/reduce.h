@@ -9,13 +9,18 @@
 
 struct tci_wide;
 
+/* What a kernel does in a quarter of a millisecond: canonical kernels, and exact ones, which are
+ * slow where data are of the worst kind. */
+enum { TCI_FOLD_BYTES = 1 << 20, TCI_FOLD_BYTES_EXACT = 1 << 17 };
+
 /* The kernels of one (type, operator), chosen once when an operation starts.  None of them
  * allocates, blocks or keeps anything; buffers need the alignment of a byte only.  `out` may be
  * one of the inputs (the same address, not a partial overlap).  Any thread. */
 struct tci_fold {
     tc_dtype_t dtype;
     tc_reduce_op_t op;
-    size_t size; /* bytes of one element */
+    size_t size;      /* bytes of one element */
+    size_t bytes_max; /* of all inputs together that many() should be given in one go */
 
     /* out = in[0] op in[1] op … op in[ranks - 1], the canonical result, AVG divided: the bits of
      * tc_reduce_reference().  ranks >= 2. */

@@ -178,8 +178,10 @@ static tc_status_t make_exact(struct tci_fold *fold, enum tci_isa isa)
         return TC_OK;
     many = find_row(fold->dtype, isa)[which];
     fold->many = many != NULL ? many : exact_plain[fold->dtype][which];
+    fold->bytes_max = TCI_FOLD_BYTES_EXACT;
     fold->pair = NULL;
     fold->divide = NULL;
+    fold->wide = NULL;
     return TC_OK;
 }
 

@@ -181,8 +181,9 @@ struct rounded {
 
 /* Where no addition had an error, `first` is the sum, and keeps the sign of a zero.  Errors and
  * contributions are multiples of the last place of the smallest one, so that 53 bits hold a sum of
- * errors as long as it is smaller than that one; among subnormals always.  Else each of the additions
- * has an error of at most 2^-53 of the sizes so far; four times that covers the rounding here. */
+ * errors as long as it is smaller than that one; among subnormals always.  Else each of the
+ * additions has an error of at most 2^-53 of the sizes so far; four times that covers the rounding
+ * here. */
 HELPER struct rounded join_two(struct two_sum s, double ranks)
 {
     vf64 value = s.first + s.second;
@@ -265,8 +266,8 @@ HELPER void redo_hard(byte *stored, const struct tci_exact_source *source, size_
     }
 }
 
-/* `len` bytes of a type of up to 32 bits, at source->at, into `stored`, which has room for a
- * vector. */
+/* `len` bytes of a type of up to 32 bits, from the inputs at source->at into `stored`, which may be
+ * one of them. */
 #define DEFINE_SECOND_WAY(T, size, load)                                                           \
     TARGET __attribute__((noinline)) static void T##_second_way(                                   \
         byte *stored, const struct tci_exact_source *source, size_t len, struct divisor by)        \
@@ -286,8 +287,9 @@ HELPER void redo_hard(byte *stored, const struct tci_exact_source *source, size_
         }                                                                                          \
         x.a = finish_odd(join_two(a, source->ranks), by, &hard[0]);                                \
         x.b = finish_odd(join_two(b, source->ranks), by, &hard[1]);                                \
-        T##_store_wide(stored, x, by);                                                             \
-        redo_hard(stored, source, len / (size), hard, 2);                                          \
+        T##_store_wide(edge, x, by);                                                               \
+        redo_hard(edge, source, len / (size), hard, 2);                                            \
+        memcpy(stored, edge, len);                                                                 \
     }
 
 /* ---- The first way --------------------------------------------------------------------------- */
