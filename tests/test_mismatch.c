@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "algo/algo.h"
 #include "core/alloc.h"
 #include "core/base.h"
 #include "sim/world_sim.h"
@@ -467,6 +468,55 @@ static void one_of_many_ranks_is_found_and_named(void **state)
         }
 }
 
+/* ---- Algorithms ------------------------------------------------------------------------------ */
+
+static const struct {
+    enum tci_coll coll;
+    enum coll_kind kind;
+} kinds_of_plans[] = {
+    {TCI_COLL_ALLREDUCE, COLL_ALLREDUCE}, {TCI_COLL_BROADCAST, COLL_BROADCAST},
+    {TCI_COLL_ALLGATHER, COLL_ALLGATHER}, {TCI_COLL_REDUCE_SCATTER, COLL_REDUCE_SCATTER},
+    {TCI_COLL_REDUCE, COLL_REDUCE},       {TCI_COLL_GATHER, COLL_GATHER},
+    {TCI_COLL_SCATTER, COLL_SCATTER},     {TCI_COLL_ALLTOALL, COLL_ALLTOALL}};
+
+/* Two plans of one collective. */
+static void differ_in_plan(enum coll_kind kind, const struct tci_plan *one,
+                           const struct tci_plan *other, bool is_large)
+{
+    struct sim_world_config config;
+    struct scene scene;
+
+    sim_world_config_default(&config);
+    config.net.eager_max = EAGER_BYTES;
+    for (size_t s = 0; s < TCI_LEN(sizes); s++) {
+        struct place place = {.size = sizes[s]};
+
+        (void)set_scene(&scene, &place, (int)kind, BY_DTYPE, is_large, false);
+        scene.field = BY_ALGORITHM;
+        scene.pair[1] = scene.pair[0];
+        scene.pair[0].numerics = scene.pair[1].numerics = TC_NUMERICS_FAST;
+        scene.pair[0].algorithm = one->name;
+        scene.pair[1].algorithm = other->name;
+        scene.odd = (int)(one->id + other->id) % sizes[s];
+        place.sim = sim_world_new((uint32_t)sizes[s], &config);
+        differ(&scene, 0);
+        assert_true(place.sim->clock.now_ns < 2000 * TCI_NS_PER_MS);
+        sim_world_free(place.sim);
+    }
+}
+
+static void every_two_algorithms_differ(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < TCI_LEN(kinds_of_plans); k++)
+        for (const struct tci_plan *const *one = tci_plans; *one != NULL; one++)
+            for (const struct tci_plan *const *other = tci_plans; *other != NULL; other++)
+                for (int i = 0; i < 2 && one != other; i++)
+                    if ((*one)->coll == kinds_of_plans[k].coll &&
+                        (*other)->coll == kinds_of_plans[k].coll)
+                        differ_in_plan(kinds_of_plans[k].kind, *one, *other, i == 1);
+}
+
 /* One group for all cases of a size: what one leaves behind must not disturb the next. */
 static void one_field_differs_over_tcp(void **state)
 {
@@ -510,6 +560,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_field_differs_in_the_simulator),
+        cmocka_unit_test(every_two_algorithms_differ),
         cmocka_unit_test(one_field_differs_over_tcp),
         cmocka_unit_test(a_receive_differs_from_its_send),
         cmocka_unit_test(roots_that_only_send_are_told_by_finalize),
