@@ -27,7 +27,7 @@
 #include "tcdist/compress.h"
 
 /* Blocks that a turn of the loop deals with: a quarter of a millisecond. */
-enum { BLOCKS_BUDGET = 64 };
+enum { BLOCKS_BUDGET = 128 };
 
 enum phase { BEGIN, ENCODE, SCATTER, FOLD, GATHER, FINISH };
 
@@ -113,11 +113,18 @@ static void fold_block(struct compressed *compressed, size_t block)
     for (size_t r = 0; r < compressed->ranks; r++) {
         tci_narrow_decode(narrow, compressed->others + r * compressed->part_bytes, compressed->part,
                           block, values);
-        for (size_t i = 0; i < len; i++)
-            sums[i] = r == 0 ? (double)values[i] : sums[i] + (double)values[i];
+        if (r == 0)
+            for (size_t i = 0; i < len; i++)
+                sums[i] = (double)values[i];
+        else
+            for (size_t i = 0; i < len; i++)
+                sums[i] += (double)values[i];
     }
-    for (size_t i = 0; i < len; i++)
-        results[i] = sums[i] / by;
+    if (compressed->is_average)
+        for (size_t i = 0; i < len; i++)
+            results[i] = sums[i] / by;
+    else
+        memcpy(results, sums, len * sizeof(*sums));
     tci_narrow_encode_wide(narrow, results, len, compressed->sums, compressed->part, block);
     tci_narrow_decode(narrow, compressed->sums, compressed->part, block, values);
     for (size_t i = 0; i < len; i++)

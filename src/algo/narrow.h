@@ -12,14 +12,29 @@
 /* Elements that share a scale, which are also dealt with at a time. */
 enum { TCI_NARROW_BLOCK = 256 };
 
+struct tci_narrow;
+
+/* The loops over a whole block; all families have the same bits. */
+struct tci_narrow_loops {
+    void (*to_codes)(const struct tci_narrow *narrow, const float *values, float factor,
+                     uint16_t *codes);
+    void (*from_codes)(const struct tci_narrow *narrow, const uint16_t *codes, float scale,
+                       float *values);
+    float (*largest)(const float *values);
+    double (*largest_wide)(const double *values);
+    void (*narrow_wide)(const double *values, double factor, double max, float *out);
+};
+extern const struct tci_narrow_loops tci_narrow_loops_plain, tci_narrow_loops_avx2;
+
 /* One type as it travels.  A part of `count` elements is its codes, then a byte a block: the
  * exponent of the block's scale plus 127; bf16, which has the range of f32, needs none. */
 struct tci_narrow {
     tc_dtype_t dtype;
     size_t size; /* bytes of a code */
     bool is_scaled;
-    int top;   /* exponent of the largest finite value … */
-    float max; /* … and the value */
+    int top;                              /* exponent of the largest finite value … */
+    float max;                            /* … and the value */
+    const struct tci_narrow_loops *loops; /* the fastest that this processor has */
 };
 
 /* BF16, F16, F8E4M3, F8E5M2; false for others. */
