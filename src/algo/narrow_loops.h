@@ -1,8 +1,8 @@
 /* narrow_loops.h - the loops of narrow.c over a block, for one family of instructions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Included once by each family, which defines TARGET, as attributes of its functions, and LOOPS,
- * the name of its table.  Each type has loops of its own, of a fixed length and without branches, that
- * compilers make vectors of. */
+ * the name of its table.  Each type has loops of its own, of a fixed length and without branches,
+ * that compilers make vectors of. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
