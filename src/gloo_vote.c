@@ -99,7 +99,7 @@ static void vote(struct ballot *ballot)
                  .coll = TCI_COLL_ALLREDUCE,
                  .dtype = TC_DTYPE_U8,
                  .op = TC_REDUCE_MIN,
-                 .plan = tci_tree_allreduce.id | 128},
+                 .plan = tci_tree_allreduce.id | TCI_CALL_FAST},
         .send = &ballot->value,
         .recv = &ballot->value,
         .count = 1,

@@ -20,6 +20,7 @@ struct join {
     tc_dist_options options;
     char *url;        /* owned */
     char *listen_url; /* owned, or NULL */
+    struct tci_row row; /* of an URL with descriptors; empty otherwise, and once they are taken */
     bool is_from_env;
     tc_dist_ctx **out; /* borrowed until the future has settled */
     tc_future *future;
@@ -33,6 +34,7 @@ static void free_join(struct join *join)
 {
     if (join == NULL)
         return;
+    tci_row_close(&join->row);
     tci_free(join->url);
     tci_free(join->listen_url);
     tci_gloo_fini(&join->gloo);
@@ -192,6 +194,7 @@ static void begin(struct tci_task *task)
                                    .url = join->url,
                                    .listen_fd = join->options.listen_fd,
                                    .listen_url = join->listen_url,
+                                   .row = join->row.fds != NULL ? &join->row : NULL,
                                    .advertise = join->gloo.advertise,
                                    .deadline_ns = TCI_NEVER};
 
@@ -264,10 +267,27 @@ static tc_status_t check(tc_context *context, const tc_dist_options *options, tc
     return error->pub.status;
 }
 
+/* Whether descriptors can be all that a group is given. */
+static tc_status_t check_row(const tc_dist_options *options, struct tci_error *error)
+{
+    struct tci_row row;
+
+    if (options->backend == TC_DIST_GLOO || options->listen_url != NULL || options->listen_fd >= 0)
+        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
+                      "dist_init: ranks that are given descriptors listen nowhere and meet nowhere: "
+                      "use the backend RING or ANY, without listen_url and listen_fd");
+    else if (tci_row_parse(options->rendezvous_url, options->world_size, options->rank, &row,
+                           error) == TC_OK)
+        tci_row_forget(&row);
+    return error->pub.status;
+}
+
 static tc_status_t check_url(const tc_dist_options *options, struct tci_error *error)
 {
     struct tci_url url;
 
+    if (tci_row_is_meant(options->rendezvous_url))
+        return check_row(options, error);
     if (options->rendezvous_url != NULL) {
         if (tci_url_parse(options->rendezvous_url, &url, error) != TC_OK)
             return error->pub.status;
@@ -308,11 +328,17 @@ static struct join *join_new(tc_context *context, const tc_dist_options *options
         join->listen_url = tci_strdup(options->listen_url);
     if (tci_gloo_read(options, &join->gloo, error) != TC_OK)
         goto free_join;
+    if (tci_row_is_meant(options->rendezvous_url) &&
+        tci_row_parse(options->rendezvous_url, options->world_size, options->rank, &join->row,
+                      error) != TC_OK)
+        goto free_join;
     if (join->url != NULL && (join->listen_url != NULL) == (options->listen_url != NULL))
         return join;
 no_memory:
     tci_error_set(error, TC_ERR_ALLOC, -1, 0, "dist_init", "dist_init: no memory left");
 free_join:
+    if (join != NULL)
+        tci_row_forget(&join->row); /* still the caller's */
     free_join(join);
     return NULL;
 }
@@ -332,6 +358,7 @@ tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is
     join->future = tci_future_new(context, cancel, join);
     if (join->future == NULL) {
         tci_error_set(&error, TC_ERR_ALLOC, -1, 0, "dist_init", "dist_init: no memory left");
+        tci_row_forget(&join->row);
         free_join(join);
         return tci_future_failed(context, &error);
     }

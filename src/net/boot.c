@@ -105,6 +105,16 @@ static bool init_result(struct tci_boot_result *result, const struct tci_boot_co
     return result->fds != NULL && result->addrs != NULL && result->hosts != NULL;
 }
 
+static void take_row(struct tci_boot_result *result, struct tci_row *row)
+{
+    TC_ASSERT(row->size == result->size);
+    tci_row_take(row);
+    for (int rank = 0; rank < row->size; rank++)
+        result->fds[rank] = row->fds[rank];
+    result->is_ring = row->is_ring;
+    tci_row_forget(row);
+}
+
 /* Rank 0 listens at the rendezvous. */
 static bool init_place(struct tci_place *place, const struct tci_boot_config *config)
 {
@@ -202,13 +212,15 @@ static tc_status_t parse_place(struct tci_place *place, struct tci_error *error)
 static tc_status_t check(struct tci_boot *boot)
 {
     const struct tci_boot_result *result = &boot->result;
-    tc_status_t status = tci_url_parse(boot->text, &boot->url, &boot->error);
+    tc_status_t status = TC_OK;
 
+    if (boot->role != &tci_boot_row)
+        status = tci_url_parse(boot->text, &boot->url, &boot->error);
     if (status == TC_OK)
         status = parse_place(&boot->place, &boot->error);
     if (status != TC_OK)
         return status;
-    if (boot->url.scheme == TCI_SCHEME_SINGLE)
+    if (boot->role != &tci_boot_row && boot->url.scheme == TCI_SCHEME_SINGLE)
         tci_error_set(&boot->error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
                       "rendezvous URL \"%.80s\": it is for a group of one, this has %d ranks",
                       boot->text, result->size);
@@ -254,7 +266,9 @@ static void on_timer(struct tci_timer *timer)
 struct tci_boot *tci_boot_start(struct tci_loop *loop, const struct tci_boot_config *config,
                                 tci_boot_fn done, void *arg)
 {
-    const struct tci_boot_role *role = config->rank == 0 ? &tci_boot_root : &tci_boot_member;
+    const struct tci_boot_role *role = config->row != NULL ? &tci_boot_row
+                                       : config->rank == 0 ? &tci_boot_root
+                                                           : &tci_boot_member;
     struct tci_boot *boot = tci_alloc(role->bytes);
 
     TC_ASSERT(config->size >= 2);
@@ -279,6 +293,8 @@ struct tci_boot *tci_boot_start(struct tci_loop *loop, const struct tci_boot_con
         free_boot(boot);
         return NULL;
     }
+    if (config->row != NULL)
+        take_row(&boot->result, config->row);
     return boot;
 }
 

@@ -5,6 +5,7 @@
 
 #include "loop/loop.h"
 #include "net/addr.h"
+#include "net/row.h"
 
 enum { TCI_GROUP_ID = 16 };
 
@@ -25,6 +26,8 @@ struct tci_boot_config {
     /* Where another rank listens; copied.  Both NULL: beside, at the address by which it reached
      * rank 0. */
     const char *listen_url; /* exactly here */
+    struct tci_row *row;    /* descriptors instead of a meeting point, taken over: the row is empty
+                             * then; or NULL */
     const char *advertise;  /* host where the others reach it, of this host or in front of it */
     uint64_t deadline_ns;   /* TCI_NEVER: none */
     struct tci_agreed mine;
@@ -41,6 +44,7 @@ struct tci_boot_result {
     uint8_t group_id[TCI_GROUP_ID]; /* by rank 0; connections without it are strays */
     struct tci_agreed agreed;
     unsigned local_ranks; /* on this host, this one included */
+    bool is_ring;         /* links between neighbours are all there will ever be */
 };
 void tci_boot_result_fini(struct tci_boot_result *result); /* closes what is still there */
 

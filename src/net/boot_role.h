@@ -14,7 +14,7 @@ struct tci_boot_role {
     void (*fini)(struct tci_boot *boot);     /* at any moment after begin */
 };
 
-extern const struct tci_boot_role tci_boot_root, tci_boot_member;
+extern const struct tci_boot_role tci_boot_root, tci_boot_member, tci_boot_row;
 
 /* Where a member listens. */
 enum tci_place_kind { TCI_PLACE_BESIDE, TCI_PLACE_AT, TCI_PLACE_ADVERTISED };

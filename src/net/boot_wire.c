@@ -14,6 +14,8 @@
  *   TABLE     0 group id[16]   16 size   20 zero   24 segment bytes   32 eager bytes
  *             40 numerics   41 algorithm[23]   64 { address[32]   host } a rank
  *   REFUSE    0 status   4 rank at fault   8 text
+ *   ROW       0 size   4 rank   8 host   16 group id[16]   32 segment bytes   40 eager bytes
+ *             48 numerics   49 algorithm[23]   72 ring or not   73 zero
  */
 static const uint8_t magic[8] = {'t', 'c', 'd', 'i', 's', 't', '\r', '\n'};
 
@@ -53,6 +55,8 @@ static bool has_len_of_type(const struct tci_boot_head *head)
     switch ((enum tci_boot_type)head->type) {
     case TCI_BOOT_JOIN:
         return head->len == TCI_BOOT_JOIN_LEN;
+    case TCI_BOOT_ROW:
+        return head->len == TCI_BOOT_ROW_LEN;
     case TCI_BOOT_TABLE:
         return head->len >= tci_boot_table_len(2) &&
                head->len <= tci_boot_table_len(TCI_BOOT_SIZE_MAX) &&
@@ -114,6 +118,59 @@ tc_status_t tci_boot_join_decode(const uint8_t *bytes, struct tci_boot_join *joi
     return TC_OK;
 }
 
+/* 40 bytes of settings. */
+static void put_agreed(const struct tci_agreed *agreed, uint8_t *bytes)
+{
+    put_number(bytes, agreed->segment_bytes, 8);
+    put_number(bytes + 8, agreed->eager_bytes, 8);
+    put_number(bytes + 16, agreed->numerics, 1);
+    memcpy(bytes + 17, agreed->algorithm, sizeof agreed->algorithm);
+}
+
+static tc_status_t get_agreed(const uint8_t *bytes, struct tci_agreed *agreed_out)
+{
+    struct tci_agreed agreed = {
+        .segment_bytes = get_number(bytes, 8),
+        .eager_bytes = get_number(bytes + 8, 8),
+        .numerics = bytes[16],
+    };
+
+    memcpy(agreed.algorithm, bytes + 17, sizeof agreed.algorithm);
+    if (agreed.numerics > TC_NUMERICS_EXACT ||
+        memchr(agreed.algorithm, '\0', sizeof agreed.algorithm) == NULL)
+        return TC_ERR_TRANSPORT;
+    *agreed_out = agreed;
+    return TC_OK;
+}
+
+void tci_boot_row_encode(const struct tci_boot_row *row, uint8_t *bytes)
+{
+    memset(bytes, 0, TCI_BOOT_ROW_LEN);
+    put_number(bytes, row->size, 4);
+    put_number(bytes + 4, row->rank, 4);
+    put_number(bytes + 8, row->host, 8);
+    memcpy(bytes + 16, row->group_id, TCI_GROUP_ID);
+    put_agreed(&row->agreed, bytes + 32);
+    bytes[72] = row->is_ring;
+}
+
+tc_status_t tci_boot_row_decode(const uint8_t *bytes, struct tci_boot_row *row_out)
+{
+    struct tci_boot_row row = {
+        .size = (uint32_t)get_number(bytes, 4),
+        .rank = (uint32_t)get_number(bytes + 4, 4),
+        .host = get_number(bytes + 8, 8),
+        .is_ring = bytes[72] != 0,
+    };
+
+    if (bytes[72] > 1 || get_number(bytes + 73, 7) != 0 ||
+        get_agreed(bytes + 32, &row.agreed) != TC_OK)
+        return TC_ERR_TRANSPORT;
+    memcpy(row.group_id, bytes + 16, TCI_GROUP_ID);
+    *row_out = row;
+    return TC_OK;
+}
+
 void tci_boot_table_encode(const struct tci_boot_result *result, uint8_t *bytes)
 {
     uint8_t *each = bytes + TCI_BOOT_TABLE_FIXED;
@@ -122,10 +179,7 @@ void tci_boot_table_encode(const struct tci_boot_result *result, uint8_t *bytes)
     memset(bytes, 0, TCI_BOOT_TABLE_FIXED);
     memcpy(bytes, result->group_id, TCI_GROUP_ID);
     put_number(bytes + 16, (uint64_t)result->size, 4);
-    put_number(bytes + 24, result->agreed.segment_bytes, 8);
-    put_number(bytes + 32, result->agreed.eager_bytes, 8);
-    put_number(bytes + 40, result->agreed.numerics, 1);
-    memcpy(bytes + 41, result->agreed.algorithm, sizeof result->agreed.algorithm);
+    put_agreed(&result->agreed, bytes + 24);
     for (int rank = 0; rank < result->size; rank++, each += TCI_BOOT_TABLE_EACH) {
         tci_addr_encode(&result->addrs[rank], each);
         put_number(each + TCI_ADDR_WIRE, result->hosts[rank], 8);
@@ -135,17 +189,10 @@ void tci_boot_table_encode(const struct tci_boot_result *result, uint8_t *bytes)
 tc_status_t tci_boot_table_decode(const uint8_t *bytes, struct tci_boot_result *result)
 {
     const uint8_t *each = bytes + TCI_BOOT_TABLE_FIXED;
-    struct tci_agreed agreed = {
-        .segment_bytes = get_number(bytes + 24, 8),
-        .eager_bytes = get_number(bytes + 32, 8),
-        .numerics = bytes[40],
-    };
+    struct tci_agreed agreed;
 
-    if (get_number(bytes + 16, 4) != (uint64_t)result->size || get_number(bytes + 20, 4) != 0)
-        return TC_ERR_TRANSPORT;
-    memcpy(agreed.algorithm, bytes + 41, sizeof agreed.algorithm);
-    if (agreed.numerics > TC_NUMERICS_EXACT ||
-        memchr(agreed.algorithm, '\0', sizeof agreed.algorithm) == NULL)
+    if (get_number(bytes + 16, 4) != (uint64_t)result->size || get_number(bytes + 20, 4) != 0 ||
+        get_agreed(bytes + 24, &agreed) != TC_OK)
         return TC_ERR_TRANSPORT;
 
     for (int rank = 0; rank < result->size; rank++, each += TCI_BOOT_TABLE_EACH) {

@@ -18,7 +18,8 @@ enum tci_boot_type {
     TCI_BOOT_TABLE = 3,   /* rank 0: who all are */
     TCI_BOOT_READY = 4,   /* member: I have the table */
     TCI_BOOT_GO = 5,      /* rank 0: all have it; the group stands */
-    TCI_BOOT_REFUSE = 6   /* rank 0: there will be no group, for this reason */
+    TCI_BOOT_REFUSE = 6,  /* there will be no group, for this reason */
+    TCI_BOOT_ROW = 7      /* who I am, where descriptors are given; passed on */
 };
 
 enum {
@@ -26,6 +27,7 @@ enum {
     TCI_BOOT_JOIN_LEN = 56,
     TCI_BOOT_TABLE_FIXED = 64,
     TCI_BOOT_TABLE_EACH = TCI_ADDR_WIRE + 8,
+    TCI_BOOT_ROW_LEN = 80,
     TCI_BOOT_REFUSE_FIXED = 8,
     TCI_BOOT_TEXT_MAX = 383, /* as long as the sentence of a tci_error */
     TCI_BOOT_REFUSE_MAX = TCI_BOOT_REFUSE_FIXED + TCI_BOOT_TEXT_MAX
@@ -43,6 +45,14 @@ struct tci_boot_join {
     uint64_t host;
 };
 
+struct tci_boot_row {
+    uint32_t size, rank;
+    uint64_t host;
+    uint8_t group_id[TCI_GROUP_ID]; /* of rank 0; zero elsewhere */
+    struct tci_agreed agreed;       /* that of rank 0 counts */
+    bool is_ring;                   /* it has descriptors to its neighbours alone */
+};
+
 /* A head and no body, for WELCOME, READY and GO; or the head of what follows. */
 void tci_boot_head_encode(enum tci_boot_type type, size_t len, uint8_t *bytes);
 /* Whether `len` (up to TCI_BOOT_HEAD) bytes can be the beginning of a head. */
@@ -54,6 +64,9 @@ tc_status_t tci_boot_head_decode(const uint8_t *bytes, struct tci_boot_head *hea
 /* Bodies.  `bytes` has room for, or holds, the length that the type says. */
 void tci_boot_join_encode(const struct tci_boot_join *join, uint8_t *bytes);
 tc_status_t tci_boot_join_decode(const uint8_t *bytes, struct tci_boot_join *join_out);
+
+void tci_boot_row_encode(const struct tci_boot_row *row, uint8_t *bytes);
+tc_status_t tci_boot_row_decode(const uint8_t *bytes, struct tci_boot_row *row_out);
 
 static inline size_t tci_boot_table_len(int size)
 {

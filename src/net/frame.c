@@ -119,7 +119,7 @@ static const char *check_piece(const struct tci_frame *frame)
             return "an empty piece of a message that is not empty";
         return NULL;
     }
-    if (frame->offset != 0)
+    if (frame->offset != 0 && (frame->kind != TCI_FRAME_NOTICE || frame->offset >> 32 == 0))
         return "a frame of control with an offset";
     return NULL;
 }

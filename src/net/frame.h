@@ -47,6 +47,18 @@ const char *tci_frame_begins(const uint8_t *wire, size_t have);
 /* NULL, or what is wrong with it: a static text that continues "the peer sent ". */
 const char *tci_frame_decode(const uint8_t *wire, struct tci_frame *frame_out);
 
+/* Where a notice that is passed on comes from and goes to, in the offset of its frame; 0: over the
+ * link between the two. */
+static inline uint64_t tci_way_encode(uint32_t from, uint32_t to)
+{
+    return ((uint64_t)from + 1) << 32 | to;
+}
+static inline void tci_way_decode(uint64_t offset, uint32_t *from_out, uint32_t *to_out)
+{
+    *from_out = (uint32_t)(offset >> 32) - 1;
+    *to_out = (uint32_t)offset;
+}
+
 /* A notice's key and call travel in the header. */
 void tci_notice_encode(const struct tci_notice *notice, struct tci_frame *frame_out,
                        uint8_t *payload);

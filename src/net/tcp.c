@@ -199,6 +199,11 @@ static void tcp_notify(struct tci_transport *self, uint32_t peer, const struct t
     struct tci_frame frame;
 
     TC_ASSERT(notice->kind < TCI_NOTICE_KINDS && peer != tcp->rank);
+    if (tcp->is_ring && link == NULL) {
+        if (may_link)
+            tci_tcp_pass_on(tcp, &(struct tci_way){tcp->rank, peer}, TCI_FROM_HERE, notice);
+        return;
+    }
     if (link == NULL && may_link)
         link = tci_link_get(tcp, peer);
     if (link == NULL || (link->state == TCI_LINK_NONE && !may_link))
@@ -210,6 +215,34 @@ static void tcp_notify(struct tci_transport *self, uint32_t peer, const struct t
     /* Whoever tells of a loss may exit the next moment, and must not be taken for its cause. */
     if (notice->kind == TCI_NOTICE_LOST)
         (void)tci_link_flush(link);
+}
+
+static struct tci_link *standing(struct tci_tcp *tcp, uint32_t peer)
+{
+    struct tci_link *link = tcp->links[peer];
+
+    return link != NULL && link->state == TCI_LINK_UP && !link->has_left ? link : NULL;
+}
+
+void tci_tcp_pass_on(struct tci_tcp *tcp, const struct tci_way *way, int came_from,
+                     const struct tci_notice *notice)
+{
+    uint32_t right = (tcp->rank + 1) % tcp->size, left = (tcp->rank + tcp->size - 1) % tcp->size;
+    bool is_right = (way->to + tcp->size - tcp->rank) % tcp->size <= tcp->size / 2;
+    uint8_t payload[TCI_NOTICE_BYTES];
+    struct tci_frame frame;
+    struct tci_link *link;
+
+    if (came_from != TCI_FROM_HERE)
+        is_right = (uint32_t)came_from == left;
+    link = standing(tcp, is_right ? right : left);
+    if (link == NULL && came_from == TCI_FROM_HERE)
+        link = standing(tcp, is_right ? left : right);
+    if (link == NULL)
+        return;
+    tci_notice_encode(notice, &frame, payload);
+    frame.offset = tci_way_encode(way->from, way->to);
+    tci_link_control(link, &frame, payload);
 }
 
 static void tcp_caps(const struct tci_transport *self, struct tci_caps *caps_out)
@@ -376,6 +409,7 @@ static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
     tcp->context = context;
     tcp->rank = (uint32_t)result->rank;
     tcp->size = (uint32_t)result->size;
+    tcp->is_ring = result->is_ring;
     tcp->listener = -1;
     tcp->passes = 1;
     tcp->source =

@@ -201,7 +201,9 @@ void tci_link_on_dial_timer(struct tci_timer *timer)
         tci_link_end_probe(link, false);
         return;
     }
-    if (link->yields)
+    if (link->addr.len == 0)
+        tci_link_lose(link, "is not linked with this rank, and has no address");
+    else if (link->yields)
         tci_link_lose(link, "announced a connection that did not come");
     else if (link->refusals >= TCI_TCP_REFUSALS_MAX)
         tci_link_lose(link, "refuses connections: it exited or was killed");
@@ -216,7 +218,10 @@ static void dial_until(struct tci_link *link, uint64_t deadline_ns)
     link->state = TCI_LINK_DIALING;
     link->deadline_ns = deadline_ns;
     link->backoff_ms = BACKOFF_MIN_MS;
-    dial_once(link);
+    if (link->addr.len == 0)
+        link->deadline_ns = now_plus_ms(link->tcp, 0); /* there is nothing to dial */
+    else
+        dial_once(link);
     /* A try that hangs is ended by the deadline. */
     if (link->timer.heap_at == 0)
         wake_at(link, link->deadline_ns);

@@ -142,6 +142,7 @@ struct tci_tcp {
     struct tci_addr *addrs;  /* owned, `size` */
     struct tci_link **links; /* owned, `size`; NULL: never needed */
     uint8_t group_id[TCI_GROUP_ID];
+    bool is_ring; /* only neighbours are linked: what is not, stays so */
     int listener; /* owned */
     struct tci_watch listener_watch;
     struct tci_timer listener_timer; /* goes on accepting after descriptors ran out */
@@ -175,6 +176,14 @@ static inline struct tci_tcp *tci_tcp_of(struct tci_transport *transport)
 void tci_tcp_complete(struct tci_tcp *tcp, struct tci_xfer *xfer, tc_status_t status);
 bool tci_tcp_admit(struct tci_tcp *tcp, uint32_t peer, const struct tci_key *key,
                    const struct tci_call *call);
+/* In a ring a notice goes by way of the ranks between: on from where it came, or from here by the
+ * shorter way of those that stand.  Where none does it ends: a deadline holds without it. */
+enum { TCI_FROM_HERE = -1 };
+struct tci_way {
+    uint32_t from, to;
+};
+void tci_tcp_pass_on(struct tci_tcp *tcp, const struct tci_way *way, int came_from,
+                     const struct tci_notice *notice);
 /* Tell the sink that everyone has left, once that is so. */
 void tci_tcp_check_left(struct tci_tcp *tcp);
 

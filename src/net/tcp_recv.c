@@ -422,6 +422,22 @@ const char *tci_link_on_frame(struct tci_link *link)
     return frame->kind == TCI_FRAME_DATA ? on_data(link) : on_control(link);
 }
 
+/* A notice of a rank that this one is not linked with, or to one. */
+static const char *on_passed_notice(struct tci_link *link, const struct tci_notice *notice)
+{
+    struct tci_tcp *tcp = link->tcp;
+    struct tci_way way;
+
+    tci_way_decode(link->rx.frame.offset, &way.from, &way.to);
+    if (!tcp->is_ring || way.from >= tcp->size || way.to >= tcp->size || way.from == tcp->rank)
+        return "a notice that cannot have come this way";
+    if (way.to == tcp->rank)
+        tcp->base.sink->notice(tcp->base.sink, way.from, notice);
+    else if (way.to != link->peer)
+        tci_tcp_pass_on(tcp, &way, (int)link->peer, notice);
+    return NULL;
+}
+
 static const char *end_notice(struct tci_link *link)
 {
     struct tci_tcp *tcp = link->tcp;
@@ -430,9 +446,12 @@ static const char *end_notice(struct tci_link *link)
 
     if (wrong == NULL && notice.culprit >= (int32_t)tcp->size)
         wrong = "a notice that blames no rank there is";
-    if (wrong == NULL)
-        tcp->base.sink->notice(tcp->base.sink, link->peer, &notice);
-    return wrong;
+    if (wrong != NULL)
+        return wrong;
+    if (link->rx.frame.offset != 0)
+        return on_passed_notice(link, &notice);
+    tcp->base.sink->notice(tcp->base.sink, link->peer, &notice);
+    return NULL;
 }
 
 static void end_early_message(struct tci_link *link)
