@@ -10,6 +10,7 @@
 #include "algo/algo.h"
 #include "core/alloc.h"
 #include "core/base.h"
+#include "ring_group.h"
 
 enum { CONNECT_MS = 3000, CONNECT_MS_MIN = 10, CONNECT_MS_MAX = 60000, HOST_CHARS_MAX = 255 };
 
@@ -169,23 +170,25 @@ static void trace(const struct tci_comm *comm, const struct tci_call *call, cons
             route);
 }
 
-const char *tci_gloo_advise(struct tci_comm *comm, const struct tci_call *call, int numerics,
-                            const char *named)
+const char *tci_gloo_advise(struct tci_comm *comm, const struct tci_advice *advice,
+                            struct tci_error *error)
 {
     const tc_dist_ctx *group = tci_container_of(comm, tc_dist_ctx, comm);
-    const char *algorithm = named, *route = "broker";
+    const char *algorithm = advice->named, *route = "broker";
 
-    if (named == NULL && comm->algorithm[0] == '\0' && !is_ring_off()) {
+    (void)error;
+    if (advice->call->coll != TCI_COLL_ALLREDUCE)
+        return algorithm;
+    if (algorithm == NULL && comm->algorithm[0] == '\0' && !is_ring_off()) {
         if (group->route == TCI_ROUTE_RING)
-            algorithm = ring_plan(call, numerics);
+            algorithm = ring_plan(advice->call, advice->numerics);
         else if (group->route == TCI_ROUTE_STAR &&
                  tci_plan_find(TCI_COLL_ALLREDUCE, "centralized") != NULL)
             algorithm = "centralized";
     }
-    if (algorithm != NULL &&
-        (strcmp(algorithm, "ring") == 0 || strcmp(algorithm, "wide_chain") == 0))
+    if (algorithm != NULL && tci_ring_has(algorithm))
         route = "ring";
     if (group->traces_route)
-        trace(comm, call, route);
+        trace(comm, advice->call, route);
     return algorithm;
 }

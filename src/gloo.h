@@ -19,8 +19,8 @@ tc_status_t tci_gloo_read(const tc_dist_options *options, struct tci_gloo *gloo,
 void tci_gloo_fini(struct tci_gloo *gloo);
 
 /* comm->advise of such a group. */
-const char *tci_gloo_advise(struct tci_comm *comm, const struct tci_call *call, int numerics,
-                            const char *named);
+const char *tci_gloo_advise(struct tci_comm *comm, const struct tci_advice *advice,
+                            struct tci_error *error);
 
 /* Agree on the route, in a group that nobody uses yet: every rank that wants the ring tries its
  * neighbour, then all hear what all have found.  done(arg, route, error) is called once, on the

@@ -141,15 +141,12 @@ static void have_met(tc_future *future, void *arg)
 static void meet(tc_dist_ctx *group)
 {
     struct tci_comm *comm = &group->comm;
+    const struct tci_plan *plan = comm->is_ring ? &tci_ring_barrier : &tci_dissemination_barrier;
     struct tci_op_args args = {
         .name = "finalize",
-        .plan = &tci_dissemination_barrier,
+        .plan = plan,
         .shape = {.rank = (uint32_t)comm->rank, .size = (uint32_t)comm->size, .in_place = true},
-        .call = {.root = -1,
-                 .coll = TCI_COLL_BARRIER,
-                 .dtype = 255,
-                 .op = 255,
-                 .plan = tci_dissemination_barrier.id},
+        .call = {.root = -1, .coll = TCI_COLL_BARRIER, .dtype = 255, .op = 255, .plan = plan->id},
         .lane_elems = 1,
         .space = TCI_SPACE_INTERNAL,
         .peer = TCI_ALL_PEERS,

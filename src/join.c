@@ -11,6 +11,7 @@
 #include "gloo.h"
 #include "group.h"
 #include "net/tcp.h"
+#include "ring_group.h"
 
 /* A group on its way. */
 struct join {
@@ -18,8 +19,9 @@ struct join {
     struct tci_list link; /* in context->joins */
     tc_context *context;
     tc_dist_options options;
-    char *url;        /* owned */
-    char *listen_url; /* owned, or NULL */
+    char *url;          /* owned */
+    char *listen_url;   /* owned, or NULL */
+    bool is_ring;       /* that is given descriptors to neighbours alone */
     struct tci_row row; /* of an URL with descriptors; empty otherwise, and once they are taken */
     bool is_from_env;
     tc_dist_ctx **out; /* borrowed until the future has settled */
@@ -111,6 +113,10 @@ static void stand(struct join *join, struct tci_transport *tcp, const struct tci
     }
     group->is_from_env = join->is_from_env;
     join->group = group;
+    if (join->is_ring) {
+        group->comm.is_ring = true;
+        group->comm.advise = tci_ring_advise;
+    }
     tci_log(TC_LOG_INFO, "rank %d of %d stands in its group over %s", config.rank, config.size,
             config.size == 1 ? "nothing, alone" : tcp->ops->name);
     if (!join->gloo.applies)
@@ -134,6 +140,7 @@ static void have_met(void *arg, tc_status_t status, const struct tci_error *erro
         return;
     }
     agreed = result->agreed;
+    join->is_ring = result->is_ring;
     tci_loop_set_local_ranks(tci_loop_of(join->context->exec), result->local_ranks);
     transport = tci_tcp_open(tci_loop_of(join->context->exec), join->context, result, &why);
     hosts = tci_hosts_new(result->hosts, (uint32_t)result->size);
@@ -273,9 +280,10 @@ static tc_status_t check_row(const tc_dist_options *options, struct tci_error *e
     struct tci_row row;
 
     if (options->backend == TC_DIST_GLOO || options->listen_url != NULL || options->listen_fd >= 0)
-        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
-                      "dist_init: ranks that are given descriptors listen nowhere and meet nowhere: "
-                      "use the backend RING or ANY, without listen_url and listen_fd");
+        tci_error_set(
+            error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
+            "dist_init: ranks that are given descriptors listen nowhere and meet nowhere: "
+            "use the backend RING or ANY, without listen_url and listen_fd");
     else if (tci_row_parse(options->rendezvous_url, options->world_size, options->rank, &row,
                            error) == TC_OK)
         tci_row_forget(&row);

@@ -286,6 +286,11 @@ tc_future *tci_split(tc_dist_ctx *parent, int color, int key, tc_dist_ctx **out)
         return tci_future_fail(parent == NULL ? NULL : parent->comm.context, TC_ERR_INVALID_ARG,
                                name, "%s: group and out may not be NULL", name);
     comm = &parent->comm;
+    if (comm->is_ring)
+        return tci_future_fail(comm->context, TC_ERR_UNSUPPORTED, name,
+                               "%s: this group was given links between neighbours alone, which a "
+                               "sub-group would not be",
+                               name);
     /* A call that fails counts too: the others make it. */
     call = 1 + atomic_fetch_add_explicit(&parent->splits, 1, memory_order_relaxed);
     split = new_split(parent);

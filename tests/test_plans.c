@@ -223,7 +223,7 @@ static void plans_are_found_by_name_and_by_id(void **state)
         assert_ptr_equal(tci_plan_find((*plan)->coll, (*plan)->name), *plan);
         assert_ptr_equal(tci_plan_by_id((*plan)->coll, (*plan)->id), *plan);
     }
-    assert_null(tci_plan_find(TCI_COLL_BARRIER, "ring"));
+    assert_null(tci_plan_find(TCI_COLL_BARRIER, "oneshot"));
     assert_null(tci_plan_by_id(TCI_COLL_ALLREDUCE, 0));
 }
 

@@ -48,6 +48,7 @@ const struct tci_plan *const tci_plans[] = {
     &tci_pairwise_alltoall,
     &tci_dissemination_barrier,
     &tci_two_level_barrier,
+    &tci_ring_barrier,
     &tci_p2p_send,
     &tci_p2p_recv,
     NULL,

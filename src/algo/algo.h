@@ -57,7 +57,7 @@ extern const struct tci_plan tci_bruck_allgather, tci_bruck_alltoall;
 extern const struct tci_plan tci_pairwise_alltoall, tci_pairwise_reduce_scatter;
 extern const struct tci_plan tci_dissemination_allgather;
 extern const struct tci_plan tci_wide_chain_allreduce, tci_wide_chain_reduce;
-extern const struct tci_plan tci_dissemination_barrier;
+extern const struct tci_plan tci_dissemination_barrier, tci_ring_barrier;
 extern const struct tci_plan tci_p2p_send, tci_p2p_recv;
 
 #endif

@@ -219,26 +219,31 @@ static bool check_request(const struct tci_comm *comm, const struct tci_request 
 
 /* What the caller names, or what the roof advises instead of nothing. */
 static const char *name_algorithm(struct tci_comm *comm, const struct tci_op_args *args,
-                                  const tc_options *options)
+                                  const tc_options *options, struct tci_error *error)
 {
-    const char *named = options != NULL ? options->algorithm : NULL;
     int numerics = options != NULL ? options->numerics : TC_NUMERICS_DEFAULT;
+    struct tci_advice advice = {.name = args->name,
+                                .tag = args->tag,
+                                .call = &args->call,
+                                .numerics =
+                                    numerics == TC_NUMERICS_DEFAULT ? comm->numerics : numerics,
+                                .named = options != NULL ? options->algorithm : NULL};
 
-    if (comm->advise == NULL || args->call.coll != TCI_COLL_ALLREDUCE)
-        return named;
-    return comm->advise(comm, &args->call,
-                        numerics == TC_NUMERICS_DEFAULT ? comm->numerics : numerics, named);
+    return comm->advise == NULL ? advice.named : comm->advise(comm, &advice, error);
 }
 
 tc_status_t tci_coll_choose(struct tci_comm *comm, struct tci_op_args *args,
                             const tc_options *options, struct tci_error *error)
 {
     enum tci_coll coll = (enum tci_coll)args->call.coll;
+    const char *algorithm = name_algorithm(comm, args, options, error);
 
+    if (error->pub.status != TC_OK)
+        return error->pub.status;
     if (args->call.op != 255)
         tci_fold_init(&args->fold, (tc_dtype_t)args->call.dtype, (tc_reduce_op_t)args->call.op);
     return tci_select(comm, args, coll, options != NULL ? options->numerics : TC_NUMERICS_DEFAULT,
-                      name_algorithm(comm, args, options), error);
+                      algorithm, error);
 }
 
 tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)

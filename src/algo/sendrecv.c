@@ -71,6 +71,15 @@ static tc_future *start(tc_dist_ctx *group, const struct tci_request *request, i
                       "%s: peer %d is not in 0 … %d", request->name, peer, comm->size - 1);
         return tci_refuse(comm, &error);
     }
+    if (comm->is_ring && peer != comm->rank && (peer + 1) % comm->size != comm->rank &&
+        (comm->rank + 1) % comm->size != peer) {
+        tci_error_set(
+            &error, TC_ERR_UNSUPPORTED, -1, request->tag, request->name,
+            "%s: this group was given links between neighbours alone, and rank %d is none "
+            "of rank %d",
+            request->name, peer, comm->rank);
+        return tci_refuse(comm, &error);
+    }
     fill(comm, request, peer, is_send, &args);
     return tci_op_start(comm, &args);
 }

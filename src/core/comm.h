@@ -22,6 +22,15 @@ struct tci_comm_config {
 
 struct tci_choices; /* algo/choice.h */
 
+/* What the roof may look at before it advises. */
+struct tci_advice {
+    const char *name; /* of the call */
+    uint64_t tag;
+    const struct tci_call *call; /* without its plan */
+    int numerics;                /* resolved */
+    const char *named;           /* by the caller; NULL: none */
+};
+
 struct tci_comm {
     tc_context *context;
     struct tci_exec *exec;
@@ -66,10 +75,11 @@ struct tci_comm {
         struct tci_notice notice;
     } loss;
     bool is_deaf; /* about to be freed: what the transport tells is of no interest any more */
-    /* The roof's, or NULL: the algorithm of an all-reduce that names `named` (NULL: none), under
-     * resolved numerics; NULL: the cheapest.  Any thread. */
-    const char *(*advise)(struct tci_comm *comm, const struct tci_call *call, int numerics,
-                          const char *named);
+    /* The roof's, or NULL: the algorithm of a collective; NULL: the cheapest, or, with a cause in
+     * error, none.  Any thread. */
+    const char *(*advise)(struct tci_comm *comm, const struct tci_advice *advice,
+                          struct tci_error *error);
+    bool is_ring; /* there are links between neighbours alone */
     /* The roof's: asked when nothing is live any more, and when the transport has said goodbye. */
     void (*on_idle)(struct tci_comm *comm);
     void (*on_left)(struct tci_comm *comm);

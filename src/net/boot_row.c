@@ -53,7 +53,7 @@ static int before(const struct row *row, int steps)
     return (row->boot.result.rank + size - steps) % size;
 }
 
-static void on_conn(struct tci_watch *watch, uint32_t ready);
+static void on_readable(struct peer *peer);
 
 /* ---- The end -------------------------------------------------------------------------------- */
 
@@ -83,12 +83,21 @@ static void lose(struct peer *peer, const char *how)
 {
     struct row *row = peer->row;
 
-    tci_error_set(&row->boot.error, TC_ERR_PEER_LOST, peer->rank, 0, "dist_init",
-                  "rank %d, linked with rank %d by descriptor %d, went away before the group stood: "
-                  "%s",
-                  peer->rank, row->boot.result.rank, peer->conn.fd, how);
+    tci_error_set(
+        &row->boot.error, TC_ERR_PEER_LOST, peer->rank, 0, "dist_init",
+        "rank %d, linked with rank %d by descriptor %d, went away before the group stood: "
+        "%s",
+        peer->rank, row->boot.result.rank, peer->conn.fd, how);
     tci_boot_conn_close(&peer->conn);
     fail(row);
+}
+
+/* Nothing can be said to a rank any more: it may have said why. */
+static void break_off(struct peer *peer, int cause)
+{
+    on_readable(peer);
+    if (!peer->row->is_over)
+        lose(peer, strerror(cause));
 }
 
 static void refuse(struct row *row, int rank, const char *text)
@@ -117,6 +126,26 @@ static void finish_if_done(struct row *row)
     tci_boot_end(&row->boot, TC_OK);
 }
 
+/* Whether what comes is still for us.  The right neighbour has nothing to say to the transport
+ * before it has heard everything from here, but may refuse until then. */
+static bool listens_to(const struct peer *peer)
+{
+    const struct row *row = peer->row;
+
+    if (row->is_over)
+        return false;
+    if (peer->came < peer->wanted)
+        return true;
+    return peer->rank == before(row, -1) && peer->rank != before(row, 1) &&
+           (row->passed_on < row->boot.result.size - 2 || !tci_boot_conn_is_idle(&peer->conn));
+}
+
+static void stop_listening_if_done(struct peer *peer)
+{
+    if (!peer->row->is_over && !listens_to(peer))
+        tci_boot_conn_stop_reading(&peer->conn);
+}
+
 /* ---- ROWs ----------------------------------------------------------------------------------- */
 
 /* To the right goes what came from the left, but for the ROW of the right one itself. */
@@ -130,7 +159,7 @@ static void pass_on(struct row *row)
 
         row->passed_on++;
         if (!tci_boot_conn_send(&right->conn, row->records + (size_t)origin * RECORD, RECORD)) {
-            lose(right, strerror(errno));
+            break_off(right, errno);
             return;
         }
     }
@@ -188,8 +217,7 @@ static void on_row(struct peer *peer)
         result->agreed = said.agreed;
         memcpy(result->group_id, said.group_id, TCI_GROUP_ID);
     }
-    if (++peer->came == peer->wanted)
-        tci_boot_conn_stop_reading(&peer->conn);
+    peer->came++;
     if (is_left)
         pass_on(row);
 }
@@ -206,7 +234,7 @@ static void on_message(struct peer *peer)
     } else if (head->version != TCI_BOOT_VERSION) {
         refuse(row, peer->rank,
                "versions of the rendezvous differ: install the same release everywhere");
-    } else if (head->type == TCI_BOOT_ROW) {
+    } else if (head->type == TCI_BOOT_ROW && peer->came < peer->wanted) {
         on_row(peer);
     } else {
         lose(peer, "it says things out of turn");
@@ -215,8 +243,8 @@ static void on_message(struct peer *peer)
 
 static void on_readable(struct peer *peer)
 {
-    /* Bounded by the ROWs that are wanted. */
-    while (!peer->row->is_over && peer->came < peer->wanted) {
+    /* Bounded by the ROWs that are wanted, and a REFUSE. */
+    while (listens_to(peer)) {
         switch (tci_boot_conn_read(&peer->conn)) {
         case TCI_BOOT_READ_MORE:
             return;
@@ -246,12 +274,15 @@ static void on_conn(struct tci_watch *watch, uint32_t ready)
     if (row->is_over)
         return;
     if ((ready & TC_WRITABLE) != 0 && !tci_boot_conn_flush(&peer->conn)) {
-        lose(peer, strerror(errno));
+        break_off(peer, errno);
         return;
     }
     pass_on(row);
-    if (!row->is_over)
-        finish_if_done(row);
+    if (row->is_over)
+        return;
+    stop_listening_if_done(peer);
+    stop_listening_if_done(row->peers[before(row, -1)]);
+    finish_if_done(row);
 }
 
 /* ---- The beginning -------------------------------------------------------------------------- */
@@ -297,7 +328,7 @@ static void greet(struct row *row, int rank)
     if (tci_boot_conn_open(&peer->conn, row->boot.loop, fd, &none) != 0)
         fail_without(row, errno, "watch a descriptor that was given");
     else if (!tci_boot_conn_send(&peer->conn, row->records + (size_t)result->rank * RECORD, RECORD))
-        lose(peer, strerror(errno));
+        break_off(peer, errno);
 }
 
 static void begin(struct tci_boot *boot)

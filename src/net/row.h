@@ -20,8 +20,8 @@ struct tci_row {
 
 /* Whether an URL gives descriptors. */
 bool tci_row_is_meant(const char *url);
-/* The descriptors of an URL: TC_OK, TC_ERR_INVALID_ARG or TC_ERR_ALLOC, with the cause in error; they
- * are the caller's until tci_row_take.  Any thread. */
+/* The descriptors of an URL: TC_OK, TC_ERR_INVALID_ARG or TC_ERR_ALLOC, with the cause in error;
+ * they are the caller's until tci_row_take.  Any thread. */
 tc_status_t tci_row_parse(const char *url, int size, int rank, struct tci_row *row_out,
                           struct tci_error *error);
 /* Make them this process's own: non-blocking, closed on exec; the spare one is closed. */

@@ -1,0 +1,15 @@
+/* ring_group.h - groups whose ranks are linked with their neighbours alone. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_RING_GROUP_H
+#define TCI_RING_GROUP_H
+
+#include "group.h"
+
+/* comm->advise of such a group: a plan that goes along the ring, or a refusal. */
+const char *tci_ring_advise(struct tci_comm *comm, const struct tci_advice *advice,
+                            struct tci_error *error);
+
+/* Whether every message of a plan of that name goes to the rank before or after. */
+bool tci_ring_has(const char *algorithm);
+
+#endif
