@@ -63,8 +63,14 @@ tc_future *tci_compress_start(struct tci_comm *comm, const struct tci_compress_r
     };
 
     tci_apply_options(comm, request->options, &args);
-    if (tci_select(comm, &args, request->plans, TC_NUMERICS_CANONICAL,
-                   algorithm != NULL ? algorithm : "direct", &error) != TC_OK) {
+    if (comm->is_ring)
+        tci_error_set(
+            &error, TC_ERR_UNSUPPORTED, -1, args.tag, args.name,
+            "%s: this group was given links between neighbours alone, and this needs links "
+            "between all ranks",
+            args.name);
+    if (comm->is_ring || tci_select(comm, &args, request->plans, TC_NUMERICS_CANONICAL,
+                                    algorithm != NULL ? algorithm : "direct", &error) != TC_OK) {
         request->stages->free(request->stages);
         return tci_refuse(comm, &error);
     }

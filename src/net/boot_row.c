@@ -307,8 +307,8 @@ static bool write_own(struct row *row)
     return true;
 }
 
-/* Speak to a rank; the descriptor is the connection's from now on. */
-static void greet(struct row *row, int rank)
+/* The descriptor to a rank is a connection's from now on. */
+static void open_peer(struct row *row, int rank)
 {
     struct tci_boot_result *result = &row->boot.result;
     static const struct tci_addr none = {.len = 0};
@@ -327,8 +327,6 @@ static void greet(struct row *row, int rank)
     peer->conn.watch.fn = on_conn;
     if (tci_boot_conn_open(&peer->conn, row->boot.loop, fd, &none) != 0)
         fail_without(row, errno, "watch a descriptor that was given");
-    else if (!tci_boot_conn_send(&peer->conn, row->records + (size_t)result->rank * RECORD, RECORD))
-        break_off(peer, errno);
 }
 
 static void begin(struct tci_boot *boot)
@@ -347,9 +345,15 @@ static void begin(struct tci_boot *boot)
         fail_without(row, errno, "draw a random group id");
         return;
     }
+    /* All are open before one is spoken to: who is told that it cannot be tells the others. */
     for (int rank = 0; rank < boot->result.size && !row->is_over; rank++)
         if (boot->result.fds[rank] >= 0)
-            greet(row, rank);
+            open_peer(row, rank);
+    for (int rank = 0; rank < boot->result.size && !row->is_over; rank++)
+        if (row->peers[rank] != NULL &&
+            !tci_boot_conn_send(&row->peers[rank]->conn,
+                                row->records + (size_t)boot->result.rank * RECORD, RECORD))
+            break_off(row->peers[rank], errno);
 }
 
 static void on_deadline(struct tci_boot *boot)
