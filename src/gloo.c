@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algo/algo.h"
 #include "core/alloc.h"
 #include "core/base.h"
 #include "ring_group.h"
@@ -160,35 +159,31 @@ static const char *ring_plan(const struct tci_call *call, int numerics)
         return NULL;
     if (numerics == TC_NUMERICS_FAST && is_integer && call->op == TC_REDUCE_AVG)
         return NULL; /* partial sums may wrap */
-    return tci_plan_find(TCI_COLL_ALLREDUCE, name) != NULL ? name : NULL;
-}
-
-static void trace(const struct tci_comm *comm, const struct tci_call *call, const char *route)
-{
-    fprintf(stderr, "[tcdist:gloo rank %d] allreduce_%s_%s route=%s\n", comm->rank,
-            tc_dtype_name((tc_dtype_t)call->dtype), tc_reduce_op_name((tc_reduce_op_t)call->op),
-            route);
+    return name;
 }
 
 const char *tci_gloo_advise(struct tci_comm *comm, const struct tci_advice *advice,
                             struct tci_error *error)
 {
     const tc_dist_ctx *group = tci_container_of(comm, tc_dist_ctx, comm);
-    const char *algorithm = advice->named, *route = "broker";
 
     (void)error;
-    if (advice->call->coll != TCI_COLL_ALLREDUCE)
-        return algorithm;
-    if (algorithm == NULL && comm->algorithm[0] == '\0' && !is_ring_off()) {
-        if (group->route == TCI_ROUTE_RING)
-            algorithm = ring_plan(advice->call, advice->numerics);
-        else if (group->route == TCI_ROUTE_STAR &&
-                 tci_plan_find(TCI_COLL_ALLREDUCE, "centralized") != NULL)
-            algorithm = "centralized";
-    }
-    if (algorithm != NULL && tci_ring_has(algorithm))
-        route = "ring";
-    if (group->traces_route)
-        trace(comm, advice->call, route);
-    return algorithm;
+    if (advice->named != NULL || advice->call->coll != TCI_COLL_ALLREDUCE ||
+        comm->algorithm[0] != '\0' || is_ring_off())
+        return advice->named;
+    if (group->route == TCI_ROUTE_RING)
+        return ring_plan(advice->call, advice->numerics);
+    return group->route == TCI_ROUTE_STAR ? "centralized" : NULL;
+}
+
+void tci_gloo_trace(struct tci_comm *comm, const struct tci_call *call, const char *algorithm)
+{
+    const tc_dist_ctx *group = tci_container_of(comm, tc_dist_ctx, comm);
+    bool is_ring = group->route == TCI_ROUTE_RING && tci_ring_has(algorithm);
+
+    if (call->coll != TCI_COLL_ALLREDUCE)
+        return;
+    fprintf(stderr, "[tcdist:gloo rank %d] allreduce_%s_%s route=%s\n", comm->rank,
+            tc_dtype_name((tc_dtype_t)call->dtype), tc_reduce_op_name((tc_reduce_op_t)call->op),
+            is_ring ? "ring" : "broker");
 }

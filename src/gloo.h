@@ -22,6 +22,9 @@ void tci_gloo_fini(struct tci_gloo *gloo);
 const char *tci_gloo_advise(struct tci_comm *comm, const struct tci_advice *advice,
                             struct tci_error *error);
 
+/* comm->on_start of one that traces: the route of each all-reduce, on standard error. */
+void tci_gloo_trace(struct tci_comm *comm, const struct tci_call *call, const char *algorithm);
+
 /* Agree on the route, in a group that nobody uses yet: every rank that wants the ring tries its
  * neighbour, then all hear what all have found.  done(arg, route, error) is called once, on the
  * loop: with the route for group->route, or with TCI_ROUTE_NONE and why the group is of no use; not

@@ -158,8 +158,8 @@ tc_status_t tci_gloo_agree(tc_dist_ctx *group, struct tci_transport *tcp,
 
     if (ballot == NULL)
         return TC_ERR_ALLOC;
-    group->traces_route = gloo->traces;
     comm->advise = tci_gloo_advise;
+    comm->on_start = gloo->traces ? tci_gloo_trace : NULL;
     *ballot = (struct ballot){.group = group,
                               .rank = comm->rank,
                               .value = VOTE_NOT_WANTED,

@@ -33,7 +33,6 @@ struct tc_dist_ctx {
     unsigned owners;         /* of a group formed from the environment, often one; loop */
     bool is_from_env;
     enum tci_route route;
-    bool traces_route;
     struct tci_task free_task;
     bool is_freeing;
     struct tci_timer goodbye; /* bounds the wait for the others' goodbye */

@@ -1,6 +1,5 @@
 /* mesh_calls.c - the collectives of a mesh group: start, wait. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "algo/algo.h"
 #include "core/base.h"
 #include "group.h"
 #include "mesh.h"
@@ -44,7 +43,7 @@ static const char *plan_of(const struct call *call, tc_dtype_t dtype)
     size_t ranks = (size_t)tc_dist_world_size(mesh->group), bytes;
 
     if (mesh->algorithm == TCI_MESH_CENTRALIZED)
-        return tci_plan_find(TCI_COLL_ALLREDUCE, "centralized") != NULL ? "centralized" : NULL;
+        return "centralized";
     if (!tci_array_bytes(call->count, tc_dtype_size(dtype), &bytes))
         return NULL; /* refused later */
     return bytes <= ONESHOT_BYTES_MAX / ranks ? "oneshot" : "direct";

@@ -37,6 +37,9 @@ static const char *plan_for(enum tci_coll coll, int numerics)
     case TCI_COLL_BARRIER:
         name = "ring";
         break;
+    case TCI_COLL_REDUCE:
+        name = "wide_chain";
+        break;
     case TCI_COLL_ALLREDUCE:
         name = numerics == TC_NUMERICS_FAST ? "ring" : "wide_chain";
         break;
@@ -47,7 +50,7 @@ static const char *plan_for(enum tci_coll coll, int numerics)
         name = NULL;
         break;
     }
-    return name != NULL && tci_plan_find(coll, name) != NULL ? name : NULL;
+    return name;
 }
 
 const char *tci_ring_advise(struct tci_comm *comm, const struct tci_advice *advice,

@@ -85,24 +85,27 @@ static void exchange_with_right(struct row_rank *self)
     WANT(in == left);
 }
 
-static void use_fast(struct row_rank *self)
+static void use_ring(struct row_rank *self)
 {
     reduce(self, NULL);
     move(self);
     exchange_with_right(self);
 }
 
-static void a_ring_of_descriptors_carries_fast_plans(void **state)
+static void a_ring_of_descriptors_carries_plans_along_it(void **state)
 {
+    static const int numerics[] = {TC_NUMERICS_CANONICAL, TC_NUMERICS_FAST};
+
     (void)state;
-    for (int size = 2; size <= 6; size++) {
-        row_world_link(ranks, size, ROW_RING);
-        for (int r = 0; r < size; r++) {
-            ranks[r].body = use_fast;
-            ranks[r].numerics = TC_NUMERICS_FAST;
+    for (size_t k = 0; k < TCI_LEN(numerics); k++)
+        for (int size = 2; size <= 6; size++) {
+            row_world_link(ranks, size, ROW_RING);
+            for (int r = 0; r < size; r++) {
+                ranks[r].body = use_ring;
+                ranks[r].numerics = numerics[k];
+            }
+            row_world_run_well(ranks, size);
         }
-        row_world_run_well(ranks, size);
-    }
 }
 
 /* Canonical, and any plan: here every pair is linked. */
@@ -403,7 +406,7 @@ static void urls_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ring_of_descriptors_carries_fast_plans),
+        cmocka_unit_test(a_ring_of_descriptors_carries_plans_along_it),
         cmocka_unit_test(a_descriptor_for_each_pair_carries_everything),
         cmocka_unit_test(a_ring_of_three_links_all),
         cmocka_unit_test(two_ranks_may_share_one_pair),

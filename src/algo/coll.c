@@ -268,6 +268,8 @@ tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
         args.tag = atomic_fetch_add_explicit(&comm->ordered_next, 1, memory_order_relaxed);
         args.auto_release = true;
     }
+    if (comm->on_start != NULL)
+        comm->on_start(comm, &args.call, args.plan->name);
     return tci_op_start(comm, &args);
 }
 

@@ -79,6 +79,8 @@ struct tci_comm {
      * error, none.  Any thread. */
     const char *(*advise)(struct tci_comm *comm, const struct tci_advice *advice,
                           struct tci_error *error);
+    /* The roof's, or NULL: a collective is about to start.  Any thread. */
+    void (*on_start)(struct tci_comm *comm, const struct tci_call *call, const char *algorithm);
     bool is_ring; /* there are links between neighbours alone */
     /* The roof's: asked when nothing is live any more, and when the transport has said goodbye. */
     void (*on_idle)(struct tci_comm *comm);

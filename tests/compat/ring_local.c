@@ -210,6 +210,8 @@ int main(void)
     /* The bits do not depend on what carries them. */
     failed += run_threads(&results[1]);
     failed += memcmp(&results[0], &results[1], sizeof *results) != 0;
+    failed += run_processes(&results[1], true);
+    failed += memcmp(&results[0], &results[1], sizeof *results) != 0;
     setenv("TCDIST_NUMERICS", "fast", 1);
     return failed + run_processes(&results[0], true);
 }
