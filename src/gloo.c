@@ -179,7 +179,7 @@ const char *tci_gloo_advise(struct tci_comm *comm, const struct tci_advice *advi
 void tci_gloo_trace(struct tci_comm *comm, const struct tci_call *call, const char *algorithm)
 {
     const tc_dist_ctx *group = tci_container_of(comm, tc_dist_ctx, comm);
-    bool is_ring = group->route == TCI_ROUTE_RING && tci_ring_has(algorithm);
+    bool is_ring = group->route == TCI_ROUTE_RING && tci_ring_has(TCI_COLL_ALLREDUCE, algorithm);
 
     if (call->coll != TCI_COLL_ALLREDUCE)
         return;

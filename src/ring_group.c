@@ -9,8 +9,10 @@
 
 static const char *const algorithms[] = {"ring", "biring", "chain", "wide_chain"};
 
-bool tci_ring_has(const char *algorithm)
+bool tci_ring_has(enum tci_coll coll, const char *algorithm)
 {
+    if (coll == TCI_COLL_REDUCE)
+        return false; /* the end of the chain sends to the root, wherever that is */
     for (size_t k = 0; k < TCI_LEN(algorithms); k++)
         if (strcmp(algorithms[k], algorithm) == 0)
             return true;
@@ -37,9 +39,6 @@ static const char *plan_for(enum tci_coll coll, int numerics)
     case TCI_COLL_BARRIER:
         name = "ring";
         break;
-    case TCI_COLL_REDUCE:
-        name = "wide_chain";
-        break;
     case TCI_COLL_ALLREDUCE:
         name = numerics == TC_NUMERICS_FAST ? "ring" : "wide_chain";
         break;
@@ -60,7 +59,7 @@ const char *tci_ring_advise(struct tci_comm *comm, const struct tci_advice *advi
     const char *name;
 
     (void)comm;
-    if (advice->named != NULL && tci_ring_has(advice->named))
+    if (advice->named != NULL && tci_ring_has(coll, advice->named))
         return advice->named;
     if (advice->named != NULL)
         return refuse(advice, error,

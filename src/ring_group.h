@@ -9,7 +9,7 @@
 const char *tci_ring_advise(struct tci_comm *comm, const struct tci_advice *advice,
                             struct tci_error *error);
 
-/* Whether every message of a plan of that name goes to the rank before or after. */
-bool tci_ring_has(const char *algorithm);
+/* Whether every message of that plan for a collective goes to the rank before or after. */
+bool tci_ring_has(enum tci_coll coll, const char *algorithm);
 
 #endif

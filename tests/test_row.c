@@ -204,7 +204,7 @@ static void plans_of_the_ring_go_along_it(void **state)
 
     (void)state;
     for (size_t p = 0; tci_plans[p] != NULL; p++) {
-        if (!tci_ring_has(tci_plans[p]->name))
+        if (!tci_ring_has(tci_plans[p]->coll, tci_plans[p]->name))
             continue;
         seen++;
         for (uint32_t n = 2; n <= 9; n++)
