@@ -43,9 +43,6 @@ static void fill(struct tci_comm *comm, const struct tci_request *request, int p
         .is_canonical = true,
         .is_from_self = !is_send && peer == comm->rank,
     };
-    if (is_ordered)
-        args->tag = atomic_fetch_add_explicit(&comm->ordered_p2p[2 * peer + !is_send], 1,
-                                              memory_order_relaxed);
     args->lane_elems = tci_max(1, comm->segment_bytes / args->elem_bytes);
     tci_apply_options(comm, request->options, args);
     args->auto_release = true; /* the tag of a pair has no other release */
@@ -81,6 +78,11 @@ static tc_future *start(tc_dist_ctx *group, const struct tci_request *request, i
         return tci_refuse(comm, &error);
     }
     fill(comm, request, peer, is_send, &args);
+    if (request->tag == TC_TAG_ORDERED && !tci_comm_number_p2p(comm, peer, is_send, &args.tag)) {
+        tci_error_set(&error, TC_ERR_ALLOC, comm->rank, request->tag, request->name,
+                      "%s: no memory for the numbers of ordered calls", request->name);
+        return tci_refuse(comm, &error);
+    }
     return tci_op_start(comm, &args);
 }
 

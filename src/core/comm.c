@@ -187,9 +187,6 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
     struct tci_caps caps;
 
     memset(comm, 0, sizeof(*comm));
-    comm->ordered_p2p = tci_alloc_array(2 * (size_t)config->size, sizeof(*comm->ordered_p2p));
-    if (comm->ordered_p2p == NULL)
-        return -1;
     comm->hosts = tci_hosts_ref(config->hosts);
     comm->context = context;
     comm->exec = context->exec;
@@ -217,6 +214,24 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
     return 0;
 }
 
+bool tci_comm_number_p2p(struct tci_comm *comm, int peer, bool is_send, uint64_t *number_out)
+{
+    _Atomic uint64_t *numbers = atomic_load_explicit(&comm->ordered_p2p, memory_order_acquire);
+
+    TC_ASSERT(peer >= 0 && peer < comm->size);
+    if (numbers == NULL) {
+        _Atomic uint64_t *mine = tci_alloc_array(2 * (size_t)comm->size, sizeof(*mine));
+        if (mine == NULL)
+            return false;
+        if (atomic_compare_exchange_strong(&comm->ordered_p2p, &numbers, mine))
+            numbers = mine;
+        else
+            tci_free(mine); /* another thread was faster, numbers is what it has made */
+    }
+    *number_out = atomic_fetch_add_explicit(&numbers[2 * peer + !is_send], 1, memory_order_relaxed);
+    return true;
+}
+
 void tci_comm_fini(struct tci_comm *comm)
 {
     TC_ASSERT(tci_list_is_empty(&comm->ops));
@@ -229,9 +244,9 @@ void tci_comm_fini(struct tci_comm *comm)
         tci_free(xfer);
     }
     tci_tags_fini(&comm->tags);
-    tci_free(comm->ordered_p2p);
+    tci_free(atomic_load(&comm->ordered_p2p));
+    atomic_store(&comm->ordered_p2p, NULL);
     tci_hosts_unref(comm->hosts);
-    comm->ordered_p2p = NULL;
     comm->hosts = NULL;
     if (comm->tuning.fini != NULL)
         comm->tuning.fini(comm);

@@ -57,8 +57,9 @@ struct tci_comm {
     struct tci_list busy; /* lanes that fold in pieces */
     struct tci_step_xfer *xfers_free;
     _Atomic uint64_t ordered_next; /* number of the next ordered collective */
-    _Atomic uint64_t *ordered_p2p; /* owned; [2 * peer + is_receive] */
-    _Atomic uint64_t ops_live;     /* started and not freed, any thread */
+    /* Owned; [2 * peer + is_receive]; NULL before the first ordered send or receive. */
+    _Atomic(_Atomic uint64_t *) ordered_p2p;
+    _Atomic uint64_t ops_live; /* started and not freed, any thread */
     struct {
         const char *name; /* NULL: nothing yet */
         uint32_t space;
@@ -97,6 +98,9 @@ static inline struct tci_comm *tci_comm_of(const tc_dist_ctx *group)
 /* transport is taken over (its cq and sink are set here).  -1 without memory. */
 int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transport *transport,
                   const struct tci_comm_config *config);
+/* The number of the next ordered send to a peer, or receive from it; false without memory.  Any
+ * thread. */
+bool tci_comm_number_p2p(struct tci_comm *comm, int peer, bool is_send, uint64_t *number_out);
 /* Loop thread; no operation is live. */
 void tci_comm_fini(struct tci_comm *comm);
 

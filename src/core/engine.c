@@ -207,7 +207,7 @@ static bool fold(struct tci_lane *lane, const struct tci_step *step)
         tci_min(elems - lane->fold_done, tci_max(1, op->args.fold.bytes_max / ranks / size));
     size_t at = lane->fold_done * size;
 
-    TC_ASSERT(ranks >= 2);
+    TC_ASSERT(ranks >= 2 && op->inputs != NULL);
     if (some > 0) {
         uint64_t begin_ns = tci_trace_now();
         for (uint32_t r = 0; r < ranks; r++)
@@ -370,7 +370,8 @@ void tci_engine_start(struct tci_op *op)
     TC_ASSERT(!plan->wide || (plan->canonical && !plan->packed));
     op->lanes_total = tci_max(1, (op->args.count + op->args.lane_elems - 1) / op->args.lane_elems);
     lanes = (uint32_t)tci_min(op->lanes_total, TCI_LANES_MAX);
-    if (op->slots > 0) {
+    /* A FOLD has a slot of each other rank. */
+    if (op->slots > 0 && op->slots + 1 >= op->args.shape.size) {
         op->inputs = tci_alloc_array(op->args.shape.size, sizeof(*op->inputs));
         if (op->inputs == NULL) {
             tci_op_fail_with(op, TC_ERR_ALLOC, op->comm->rank, true, "rank %d has no memory left",
