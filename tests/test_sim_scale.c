@@ -19,7 +19,7 @@
 
 /* Of memory that a rank may take in one collective, whatever the number of ranks; direct plans and
  * others with a slot or a transfer a rank are tried with few. */
-enum { RANK_BYTES_MAX = 48 << 10 };
+enum { RANK_BYTES_MAX = 96 << 10 };
 
 struct trial {
     const char *name, *algorithm;

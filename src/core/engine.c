@@ -221,15 +221,28 @@ static bool fold(struct tci_lane *lane, const struct tci_step *step)
     return lane->fold_done == elems;
 }
 
-/* Whether everything that step base + k waits for has ended. */
-static bool is_ready(const struct tci_lane *lane, uint32_t k, const struct tci_step *step)
+/* Keep what step base + k waits for. */
+static void note_waits(struct tci_lane *lane, uint32_t k, const struct tci_step *step)
 {
+    uint8_t *back = lane->back[(lane->base + k) % TCI_WINDOW];
+
+    back[0] = step->wait[0];
+    back[1] = step->wait[1];
+    back[2] = step->pace;
+    lane->known |= UINT64_C(1) << k;
+    if (step->fence)
+        lane->fenced |= UINT64_C(1) << k;
+}
+
+/* Whether all of that has ended. */
+static bool is_ready(const struct tci_lane *lane, uint32_t k)
+{
+    const uint8_t *back = lane->back[(lane->base + k) % TCI_WINDOW];
     uint64_t before = (UINT64_C(1) << k) - 1;
 
-    if (step->fence && (lane->ended & before) != before)
+    if ((lane->fenced >> k & 1) != 0 && (lane->ended & before) != before)
         return false;
-    const uint8_t back[] = {step->wait[0], step->wait[1], step->pace};
-    for (size_t w = 0; w < TCI_LEN(back); w++)
+    for (size_t w = 0; w < TCI_STEP_WAITS; w++)
         if (back[w] != 0 && back[w] <= k && !(lane->ended >> (k - back[w]) & 1))
             return false;
     return true;
@@ -284,8 +297,13 @@ static bool open_steps(struct tci_lane *lane)
         struct tci_step step = {0};
         if (lane->is_folding)
             break; /* one fold at a time keeps the scratch cursor single */
+        bool is_known = (lane->known >> k & 1) != 0;
+        if (is_known && !is_ready(lane, k))
+            continue;
         op->args.plan->step(&op->args.shape, lane->base + k, &step);
-        if (is_ready(lane, k, &step) && !open_step(lane, k, &step))
+        if (!is_known)
+            note_waits(lane, k, &step);
+        if ((is_known || is_ready(lane, k)) && !open_step(lane, k, &step))
             return false;
     }
     return lane->ended != ended_before;
@@ -299,6 +317,8 @@ static void advance(struct tci_lane *lane)
         lane->base += run;
         lane->open >>= run;
         lane->ended >>= run;
+        lane->known >>= run;
+        lane->fenced >>= run;
     }
 }
 
@@ -314,7 +334,7 @@ static bool load_segment(struct tci_lane *lane)
     lane->first = lane->index * op->args.lane_elems;
     lane->count = tci_min(op->args.count - lane->first, op->args.lane_elems);
     lane->base = 0;
-    lane->open = lane->ended = 0;
+    lane->open = lane->ended = lane->known = lane->fenced = 0;
     if (op->slots == 0)
         return true;
     if (lane->tmp != NULL && old_bytes > 0) { /* the first segment is the largest */

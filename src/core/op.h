@@ -29,14 +29,18 @@ struct tci_step_xfer {
     uint32_t step, peer; /* the peer's number in the group */
 };
 
-/* One segment's walk through the plan.  Bit k of `open` and `ended` speaks of step base + k. */
+/* One segment's walk through the plan.  Bit k of `open`, `ended`, `known` and `fenced` speaks of
+ * step base + k.  A step is asked for when it comes into the window and again when it opens; what
+ * it waits for is kept in between. */
 struct tci_lane {
     struct tci_op *op;
     uint32_t index; /* of the segment */
     uint32_t base;  /* first step that has not ended */
     uint64_t open, ended;
-    size_t first, count; /* elements of the payload */
-    uint8_t *tmp;        /* owned scratch, or NULL */
+    uint64_t known, fenced; /* whose waits are kept; of these, those with a fence */
+    uint8_t back[TCI_WINDOW][TCI_STEP_WAITS]; /* waits of step i at [i % TCI_WINDOW] */
+    size_t first, count;                      /* elements of the payload */
+    uint8_t *tmp;                             /* owned scratch, or NULL */
     size_t slot_bytes;
     bool is_folding;           /* a long FOLD goes on in the next turn … */
     uint32_t fold_step;        /* … of this step … */

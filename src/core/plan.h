@@ -55,6 +55,8 @@ struct tci_slice {
     uint32_t more; /* blocks beyond the first */
 };
 
+enum { TCI_STEP_WAITS = 3 }; /* wait and pace */
+
 struct tci_step {
     uint8_t kind;    /* enum tci_step_kind */
     uint8_t wait[2]; /* starts after step i - wait[k] has ended (1 … 63); 0: none */
