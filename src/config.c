@@ -11,6 +11,7 @@
 #include "core/alloc.h"
 #include "core/base.h"
 #include "environment.h"
+#include "layout.h"
 #include "tcdist/log.h"
 
 #define TIMEOUT_MS    30000
@@ -213,6 +214,23 @@ static tc_status_t resolve_algorithm(tc_config *config, struct tci_error *error)
     return error->pub.status;
 }
 
+static tc_status_t resolve_hosts(tc_config *config, struct tci_error *error)
+{
+    const char *what = "hosts", *text = config->hosts;
+
+    config->hosts = NULL;
+    if (text == NULL) {
+        what = "TCDIST_HOSTS";
+        text = getenv(what);
+    }
+    if (text != NULL && !tci_layout_is_one(text))
+        return refuse(error, what, text, TCI_LAYOUT_ALLOWED);
+    config->hosts = tci_strdup(text != NULL ? text : "auto");
+    if (config->hosts == NULL)
+        tci_error_set(error, TC_ERR_ALLOC, -1, 0, "init", "no memory for settings");
+    return error->pub.status;
+}
+
 static tc_status_t resolve_size(size_t *value, const char *name, uint64_t max, size_t standard,
                                 struct tci_error *error)
 {
@@ -339,7 +357,10 @@ tc_status_t tci_config_resolve(const tc_config *from, tc_config *to, struct tci_
     }
     if (from != NULL)
         *to = *from;
-    status = resolve_algorithm(to, error); /* first: no borrowed string is left after a failure */
+    /* First, and both: no borrowed string is left after a failure. */
+    status = resolve_algorithm(to, error);
+    if (resolve_hosts(to, error) != TC_OK)
+        status = error->pub.status;
     if (status == TC_OK)
         status = resolve_all(to, error);
     tci_environment_check(); /* a misspelt variable may be why it failed */
@@ -350,4 +371,6 @@ void tci_config_fini(tc_config *config)
 {
     tci_free((void *)(uintptr_t)config->algorithm);
     config->algorithm = NULL;
+    tci_free((void *)(uintptr_t)config->hosts);
+    config->hosts = NULL;
 }

@@ -10,6 +10,7 @@
 #include "core/mux.h"
 #include "gloo.h"
 #include "group.h"
+#include "layout.h"
 #include "net/tcp.h"
 #include "ring_group.h"
 
@@ -23,6 +24,7 @@ struct join {
     char *listen_url;   /* owned, or NULL */
     bool is_ring;       /* that is given descriptors to neighbours alone */
     struct tci_row row; /* of an URL with descriptors; empty otherwise, and once they are taken */
+    uint64_t *labels;   /* owned: where the ranks are; NULL: to be found out */
     bool is_from_env;
     tc_dist_ctx **out; /* borrowed until the future has settled */
     tc_future *future;
@@ -39,6 +41,7 @@ static void free_join(struct join *join)
     tci_row_close(&join->row);
     tci_free(join->url);
     tci_free(join->listen_url);
+    tci_free(join->labels);
     tci_gloo_fini(&join->gloo);
     tci_free(join);
 }
@@ -143,7 +146,7 @@ static void have_met(void *arg, tc_status_t status, const struct tci_error *erro
     join->is_ring = result->is_ring;
     tci_loop_set_local_ranks(tci_loop_of(join->context->exec), result->local_ranks);
     transport = tci_tcp_open(tci_loop_of(join->context->exec), join->context, result, &why);
-    hosts = tci_hosts_new(result->hosts, (uint32_t)result->size);
+    hosts = tci_hosts_new(result->labels, (uint32_t)result->size);
     tci_boot_result_fini(result);
     if (transport == NULL)
         end_join(join, why.pub.status, &why);
@@ -203,6 +206,7 @@ static void begin(struct tci_task *task)
                                    .listen_url = join->listen_url,
                                    .row = join->row.fds != NULL ? &join->row : NULL,
                                    .advertise = join->gloo.advertise,
+                                   .labels = join->labels,
                                    .deadline_ns = TCI_NEVER};
 
     boot.mine = (struct tci_agreed){.segment_bytes = config->segment_bytes,
@@ -334,7 +338,9 @@ static struct join *join_new(tc_context *context, const tc_dist_options *options
     join->url = tci_strdup(options->rendezvous_url != NULL ? options->rendezvous_url : "");
     if (options->listen_url != NULL)
         join->listen_url = tci_strdup(options->listen_url);
-    if (tci_gloo_read(options, &join->gloo, error) != TC_OK)
+    if (tci_layout_labels(context->config.hosts, (uint32_t)options->world_size, &join->labels,
+                          error) != TC_OK ||
+        tci_gloo_read(options, &join->gloo, error) != TC_OK)
         goto free_join;
     if (tci_row_is_meant(options->rendezvous_url) &&
         tci_row_parse(options->rendezvous_url, options->world_size, options->rank, &join->row,

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "core/comm.h"
 #include "support/world.h"
 
 enum { RANKS = 3, COUNT = 3000 };
@@ -17,6 +18,7 @@ struct settings {
     int numerics;
     const char *algorithm;
     size_t segment_bytes, eager_bytes;
+    const char *hosts;
 };
 
 static void finish(tc_future *future)
@@ -48,6 +50,7 @@ static void open_world(struct world *world, const struct settings *first,
             config.algorithm = mine->algorithm;
             config.segment_bytes = mine->segment_bytes;
             config.eager_bytes = mine->eager_bytes;
+            config.hosts = mine->hosts;
         }
         assert_int_equal(tc_init_config(&config, &world->context[r]), TC_OK);
         tc_dist_options_default(&options);
@@ -112,6 +115,58 @@ static void the_sizes_of_pieces_are_rank_0s(void **state)
     open_world(&world, &large, &small);
     assert_int_equal(rounded(&world, NULL), 0);
     world_close(&world);
+}
+
+/* "0 0 1": the host of each rank, as every rank has it. */
+static void check_hosts(struct world *world, const uint32_t expected[RANKS])
+{
+    for (int r = 0; r < RANKS; r++) {
+        const struct tci_hosts *hosts = tci_comm_of(world->group[r])->hosts;
+
+        assert_non_null(hosts);
+        assert_memory_equal(hosts->host, expected, RANKS * sizeof(*expected));
+    }
+}
+
+static void the_hosts_are_rank_0s_or_found_out(void **state)
+{
+    static const struct {
+        struct settings first, others;
+        uint32_t hosts[RANKS];
+    } rows[] = {{{.hosts = "2,1"}, {.hosts = "1*3"}, {0, 0, 1}},
+                {{.hosts = "1*3"}, {.hosts = NULL}, {0, 1, 2}},
+                {{.hosts = "=7,3,7"}, {.hosts = "auto"}, {0, 1, 0}},
+                {{.hosts = "auto"}, {.hosts = "1*3"}, {0, 0, 0}}};
+    struct world world;
+    tc_options options;
+
+    (void)state;
+    tc_options_default(&options);
+    options.numerics = TC_NUMERICS_FAST;
+    options.algorithm = "two_level";
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        open_world(&world, &rows[i].first, &rows[i].others);
+        check_hosts(&world, rows[i].hosts);
+        (void)rounded(&world, &options);
+        world_close(&world);
+    }
+}
+
+static void hosts_for_another_number_of_ranks_are_refused(void **state)
+{
+    tc_context *context = NULL;
+    tc_dist_ctx *group = NULL;
+    tc_config config;
+
+    (void)state;
+    tc_config_default(&config);
+    config.hosts = "4,4";
+    assert_int_equal(tc_init_config(&config, &context), TC_OK);
+    assert_int_equal(tc_dist_init(context, TC_DIST_ANY, 3, 0, "tcp://127.0.0.1:1", &group),
+                     TC_ERR_INVALID_ARG);
+    assert_non_null(strstr(tc_last_error()->message, "\"4,4\" are for 8 ranks"));
+    assert_null(group);
+    tc_shutdown(context);
 }
 
 static void an_option_goes_before_the_default(void **state)
@@ -180,6 +235,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_numerics_and_the_algorithm_are_rank_0s),
         cmocka_unit_test(the_sizes_of_pieces_are_rank_0s),
+        cmocka_unit_test(the_hosts_are_rank_0s_or_found_out),
+        cmocka_unit_test(hosts_for_another_number_of_ranks_are_refused),
         cmocka_unit_test(an_option_goes_before_the_default),
         cmocka_unit_test(the_environment_gives_the_defaults),
         cmocka_unit_test(a_bad_default_is_refused_and_its_variable_named),

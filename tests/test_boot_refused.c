@@ -83,7 +83,7 @@ static void ranks_out_of_range_and_other_versions_are_refused(void **state)
         {3, 3, TCI_BOOT_VERSION, -1, "claims to be rank 3, but the ranks are 0 to 2"},
         {3, UINT32_MAX, TCI_BOOT_VERSION, -1, "claims to be rank 4294967295"},
         {3, 0, TCI_BOOT_VERSION, 0, "rank 0 is there twice: here, at 127.0.0.1:"},
-        {3, 1, 77, -1, "versions differ: rank 0 speaks version 1"},
+        {3, 1, 77, -1, "versions differ: rank 0 speaks version 2"},
     };
     char answer[TCI_BOOT_HEAD + TCI_BOOT_REFUSE_MAX + 1];
 

@@ -29,7 +29,7 @@ static struct tci_boot_join some_join(void)
 struct room {
     int fds[SIZE];
     struct tci_addr addrs[SIZE];
-    uint64_t hosts[SIZE];
+    uint64_t hosts[SIZE], labels[SIZE];
     struct tci_boot_result result;
 };
 
@@ -40,6 +40,7 @@ static void init_room(struct room *room)
     room->result.fds = room->fds;
     room->result.addrs = room->addrs;
     room->result.hosts = room->hosts;
+    room->result.labels = room->labels;
 }
 
 static void fill_room(struct room *room)
@@ -54,6 +55,7 @@ static void fill_room(struct room *room)
     for (int rank = 0; rank < SIZE; rank++) {
         assert_true(tci_addr_from_text(hosts[rank], (uint16_t)(4100 + rank), &room->addrs[rank]));
         room->hosts[rank] = 7u << rank;
+        room->labels[rank] = 9u << 4 * rank;
     }
 }
 
@@ -201,6 +203,7 @@ static void a_table_is_read_back_or_refused(void **state)
     for (int rank = 0; rank < SIZE; rank++) {
         assert_true(tci_addr_is_equal(&to.addrs[rank], &from.addrs[rank]));
         assert_int_equal(to.hosts[rank], from.hosts[rank]);
+        assert_int_equal(to.labels[rank], from.labels[rank]);
     }
 
     for (size_t bit = 0; bit < 8 * sizeof bytes; bit++) {

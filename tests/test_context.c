@@ -26,9 +26,9 @@
 #include "tcdist/log.h"
 
 static const char *const variables[] = {
-    "TCDIST_LOOP_MODE", "TCDIST_TIMEOUT",       "TCDIST_NUMERICS",
-    "TCDIST_ALGORITHM", "TCDIST_SEGMENT_BYTES", "TCDIST_EAGER_BYTES",
-    "TCDIST_SPIN_US",   "TCDIST_TRACE_EVENTS",  "TCDIST_LOG"};
+    "TCDIST_LOOP_MODE",     "TCDIST_TIMEOUT",     "TCDIST_NUMERICS", "TCDIST_ALGORITHM",
+    "TCDIST_SEGMENT_BYTES", "TCDIST_EAGER_BYTES", "TCDIST_HOSTS",    "TCDIST_SPIN_US",
+    "TCDIST_TRACE_EVENTS",  "TCDIST_LOG"};
 
 static int clear_environment(void **state)
 {
@@ -79,6 +79,7 @@ static void the_environment_fills_what_is_not_set(void **state)
     setenv("TCDIST_ALGORITHM", "ring", 1);
     setenv("TCDIST_SEGMENT_BYTES", "65536", 1);
     setenv("TCDIST_EAGER_BYTES", "512", 1);
+    setenv("TCDIST_HOSTS", "8*2", 1);
     setenv("TCDIST_SPIN_US", "0", 1);
     setenv("TCDIST_TRACE_EVENTS", "64", 1);
     setenv("TCDIST_LOG", "error", 1);
@@ -90,6 +91,7 @@ static void the_environment_fills_what_is_not_set(void **state)
     assert_string_equal(context->config.algorithm, "ring");
     assert_int_equal(context->config.segment_bytes, 65536);
     assert_int_equal(context->config.eager_bytes, 512);
+    assert_string_equal(context->config.hosts, "8*2");
     assert_int_equal(context->config.spin_us, 0);
     assert_int_equal(context->config.trace_events, 64);
     assert_string_equal(context->config.log_level, "error");
@@ -98,7 +100,7 @@ static void the_environment_fills_what_is_not_set(void **state)
 
 static void the_application_goes_before_the_environment(void **state)
 {
-    char algorithm[] = "tree", level[] = "info";
+    char algorithm[] = "tree", hosts[] = "4,2*3", level[] = "info";
     tc_context *context = NULL;
     tc_config config;
 
@@ -110,6 +112,7 @@ static void the_application_goes_before_the_environment(void **state)
     config.timeout_ms = -1;
     config.numerics = TC_NUMERICS_FAST;
     config.algorithm = algorithm;
+    config.hosts = hosts;
     config.segment_bytes = 1;
     config.eager_bytes = 2;
     config.spin_us = 3;
@@ -117,11 +120,13 @@ static void the_application_goes_before_the_environment(void **state)
     config.log_level = level;
     assert_int_equal(tc_init_config(&config, &context), TC_OK);
     memset(algorithm, 'x', sizeof(algorithm) - 1);
+    memset(hosts, 'x', sizeof(hosts) - 1);
     memset(level, 'x', sizeof(level) - 1);
 
     assert_int_equal(context->config.loop_mode, TC_LOOP_HOST);
     assert_int_equal(context->config.timeout_ms, -1);
     assert_string_equal(context->config.algorithm, "tree");
+    assert_string_equal(context->config.hosts, "4,2*3");
     assert_int_equal(context->config.segment_bytes, 1);
     assert_int_equal(context->config.eager_bytes, 2);
     assert_int_equal(context->config.spin_us, 3);
@@ -151,6 +156,14 @@ static void a_variable_that_does_not_parse_is_named(void **state)
         {"TCDIST_SEGMENT_BYTES", "0", "number"},
         {"TCDIST_SEGMENT_BYTES", "4M", "number"},
         {"TCDIST_SEGMENT_BYTES", " 4", "number"},
+        {"TCDIST_HOSTS", "", "ranks a host"},
+        {"TCDIST_HOSTS", "4,", "ranks a host"},
+        {"TCDIST_HOSTS", "4,0", "ranks a host"},
+        {"TCDIST_HOSTS", "4*0", "ranks a host"},
+        {"TCDIST_HOSTS", "=", "ranks a host"},
+        {"TCDIST_HOSTS", "=0,x", "ranks a host"},
+        {"TCDIST_HOSTS", "1048577", "ranks a host"},
+        {"TCDIST_HOSTS", "1048576*1048576", "ranks a host"},
         {"TCDIST_EAGER_BYTES", "+1", "number"},
         {"TCDIST_EAGER_BYTES", "18446744073709551617", "number"},
         {"TCDIST_SPIN_US", "-1", "adaptive"},

@@ -55,6 +55,11 @@ typedef struct tc_config {
     size_t segment_bytes;
     /* Messages up to this need no credit; 0: TCDIST_EAGER_BYTES.  Rank 0's counts. */
     size_t eager_bytes;
+    /* Which ranks of a group share a host, for algorithms that cross between hosts as little as
+     * they can: "4,4,2": the first 4, the next 4, the last 2; "8*16": 8 on each of 16 hosts;
+     * "=0,1,0,1": a host a rank; "auto": found out.  NULL: TCDIST_HOSTS [auto].  Rank 0's counts;
+     * a group of another size cannot be formed.  Of no effect where descriptors link the ranks. */
+    const char *hosts;
     /* How long a wait polls before it sleeps; -1: TCDIST_SPIN_US [adaptive]. */
     int spin_us;
     /* Events that the trace keeps; 0: TCDIST_TRACE_EVENTS [8192]. */

@@ -86,6 +86,7 @@ void tci_boot_result_fini(struct tci_boot_result *result)
     tci_free(result->fds);
     tci_free(result->addrs);
     tci_free(result->hosts);
+    tci_free(result->labels);
     *result = (struct tci_boot_result){.listener = -1};
 }
 
@@ -100,9 +101,13 @@ static bool init_result(struct tci_boot_result *result, const struct tci_boot_co
     result->fds = tci_alloc_array(size, sizeof *result->fds);
     result->addrs = tci_alloc_array(size, sizeof *result->addrs);
     result->hosts = tci_alloc_array(size, sizeof *result->hosts);
+    result->labels = tci_alloc_array(size, sizeof *result->labels);
+    if (config->labels != NULL && result->labels != NULL)
+        memcpy(result->labels, config->labels, size * sizeof *result->labels);
     for (size_t k = 0; k < size && result->fds != NULL; k++)
         result->fds[k] = -1;
-    return result->fds != NULL && result->addrs != NULL && result->hosts != NULL;
+    return result->fds != NULL && result->addrs != NULL && result->hosts != NULL &&
+           result->labels != NULL;
 }
 
 static void take_row(struct tci_boot_result *result, struct tci_row *row)
@@ -286,6 +291,7 @@ struct tci_boot *tci_boot_start(struct tci_loop *loop, const struct tci_boot_con
     boot->start_ns = tci_boot_now(boot);
     boot->deadline_ns = config->deadline_ns;
     boot->timer.fn = on_timer;
+    boot->has_labels = config->labels != NULL;
     boot->text = tci_strdup(config->url);
     if (!init_result(&boot->result, config) || boot->text == NULL ||
         !init_place(&boot->place, config) ||

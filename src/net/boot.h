@@ -31,6 +31,8 @@ struct tci_boot_config {
     const char *advertise;  /* host where the others reach it, of this host or in front of it */
     uint64_t deadline_ns;   /* TCI_NEVER: none */
     struct tci_agreed mine;
+    const uint64_t
+        *labels; /* as of the result; copied; NULL: hosts are found out.  Rank 0's count */
 };
 
 /* What everyone knows when the group stands.  Arrays of `size`, owned by the receiver. */
@@ -40,6 +42,8 @@ struct tci_boot_result {
                                   * -1 elsewhere.  They go on as links of the transport. */
     struct tci_addr *addrs;         /* where each rank listens */
     uint64_t *hosts;                /* equal numbers: same host (boot id and network namespace) */
+    uint64_t *labels;               /* equal numbers: same host, for algorithms; as rank 0 was told,
+                                     * or as hosts */
     int listener;                   /* this rank's listening socket, for later links */
     uint8_t group_id[TCI_GROUP_ID]; /* by rank 0; connections without it are strays */
     struct tci_agreed agreed;

@@ -112,6 +112,8 @@ static void tell(struct tci_root *root)
         tci_root_fail_without(root, errno, "draw a random group id");
         return;
     }
+    if (!root->boot.has_labels)
+        memcpy(result->labels, result->hosts, (size_t)result->size * sizeof *result->labels);
     tci_boot_head_encode(TCI_BOOT_TABLE, len, root->table);
     tci_boot_table_encode(result, root->table + TCI_BOOT_HEAD);
     for (int rank = 1; rank < result->size; rank++) {

@@ -36,6 +36,7 @@ struct tci_boot {
     struct tci_place place;
     uint64_t start_ns, deadline_ns;
     struct tci_timer timer; /* armed from start to finish, so that to move it takes no memory */
+    bool has_labels;        /* rank 0 was told where ranks are */
     bool has_begun, is_ended;
     tc_status_t status; /* once it has ended */
 

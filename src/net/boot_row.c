@@ -122,6 +122,8 @@ static void finish_if_done(struct row *row)
         if (row->peers[rank] != NULL)
             result->fds[rank] = tci_boot_conn_release(&row->peers[rank]->conn);
     result->local_ranks = tci_boot_count_local(result);
+    /* Descriptors are of this machine: the hosts are what they are. */
+    memcpy(result->labels, result->hosts, (size_t)result->size * sizeof *result->labels);
     row->is_over = true;
     tci_boot_end(&row->boot, TC_OK);
 }

@@ -12,7 +12,7 @@
  *   head      0 magic[8]   8 version   10 type   11 zero   12 length of the body
  *   JOIN      0 size   4 rank   8 address[32]   40 host   48 flags (zero)   52 zero
  *   TABLE     0 group id[16]   16 size   20 zero   24 segment bytes   32 eager bytes
- *             40 numerics   41 algorithm[23]   64 { address[32]   host } a rank
+ *             40 numerics   41 algorithm[23]   64 { address[32]   host   label } a rank
  *   REFUSE    0 status   4 rank at fault   8 text
  *   ROW       0 size   4 rank   8 host   16 group id[16]   32 segment bytes   40 eager bytes
  *             48 numerics   49 algorithm[23]   72 ring or not   73 zero
@@ -183,6 +183,7 @@ void tci_boot_table_encode(const struct tci_boot_result *result, uint8_t *bytes)
     for (int rank = 0; rank < result->size; rank++, each += TCI_BOOT_TABLE_EACH) {
         tci_addr_encode(&result->addrs[rank], each);
         put_number(each + TCI_ADDR_WIRE, result->hosts[rank], 8);
+        put_number(each + TCI_ADDR_WIRE + 8, result->labels[rank], 8);
     }
 }
 
@@ -200,6 +201,7 @@ tc_status_t tci_boot_table_decode(const uint8_t *bytes, struct tci_boot_result *
             tci_addr_port(&result->addrs[rank]) == 0)
             return TC_ERR_TRANSPORT;
         result->hosts[rank] = get_number(each + TCI_ADDR_WIRE, 8);
+        result->labels[rank] = get_number(each + TCI_ADDR_WIRE + 8, 8);
     }
     memcpy(result->group_id, bytes, TCI_GROUP_ID);
     result->agreed = agreed;

@@ -10,7 +10,7 @@
 #include "net/boot.h"
 
 /* Changes with every change of a body.  The head, and the body of REFUSE, never change. */
-enum { TCI_BOOT_VERSION = 1 };
+enum { TCI_BOOT_VERSION = 2 };
 
 enum tci_boot_type {
     TCI_BOOT_JOIN = 1,    /* member: who I am, and where I listen */
@@ -26,7 +26,7 @@ enum {
     TCI_BOOT_HEAD = 16,
     TCI_BOOT_JOIN_LEN = 56,
     TCI_BOOT_TABLE_FIXED = 64,
-    TCI_BOOT_TABLE_EACH = TCI_ADDR_WIRE + 8,
+    TCI_BOOT_TABLE_EACH = TCI_ADDR_WIRE + 16,
     TCI_BOOT_ROW_LEN = 80,
     TCI_BOOT_REFUSE_FIXED = 8,
     TCI_BOOT_TEXT_MAX = 383, /* as long as the sentence of a tci_error */
@@ -72,7 +72,7 @@ static inline size_t tci_boot_table_len(int size)
 {
     return TCI_BOOT_TABLE_FIXED + (size_t)size * TCI_BOOT_TABLE_EACH;
 }
-/* group_id, agreed, addrs and hosts of a result of `size` ranks, and nothing else of it. */
+/* group_id, agreed, addrs, hosts and labels of a result of `size` ranks, and nothing else of it. */
 void tci_boot_table_encode(const struct tci_boot_result *result, uint8_t *bytes);
 tc_status_t tci_boot_table_decode(const uint8_t *bytes, struct tci_boot_result *result);
 

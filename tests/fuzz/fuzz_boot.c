@@ -13,6 +13,7 @@ static void free_result(struct tci_boot_result *result)
 {
     tci_free(result->addrs);
     tci_free(result->hosts);
+    tci_free(result->labels);
 }
 
 /* Room for a table of RANKS. */
@@ -22,7 +23,8 @@ static void make_result(struct tci_boot_result *result)
     result->size = RANKS;
     result->addrs = tci_alloc_array(RANKS, sizeof(*result->addrs));
     result->hosts = tci_alloc_array(RANKS, sizeof(*result->hosts));
-    if (result->addrs == NULL || result->hosts == NULL)
+    result->labels = tci_alloc_array(RANKS, sizeof(*result->labels));
+    if (result->addrs == NULL || result->hosts == NULL || result->labels == NULL)
         abort();
 }
 
