@@ -14,8 +14,8 @@ typedef struct tc_dist_ctx tc_dist_ctx;
 /* What carries the group.  Numbers are tensorcore's. */
 typedef enum tc_dist_backend {
     TC_DIST_SINGLE = 0, /* this process alone */
-    TC_DIST_RING = 1,   /* all name TCP today; which algorithm runs is chosen per call */
-    TC_DIST_GLOO = 2,
+    TC_DIST_RING = 1,   /* TCP, or descriptors of the caller */
+    TC_DIST_GLOO = 2,   /* TCP, with the variables TC_GLOO_…: docs/tensorcore.md */
     TC_DIST_ANY = 16
 } tc_dist_backend_t;
 
@@ -27,7 +27,7 @@ typedef struct tc_dist_options {
     int backend;                /* tc_dist_backend_t [TC_DIST_ANY] */
     int world_size;             /* [1] */
     int rank;                   /* [0] */
-    const char *rendezvous_url; /* "tcp://host:port": rank 0 listens there, the others come */
+    const char *rendezvous_url; /* as for tc_dist_init() */
     int timeout_ms;             /* to form the group; 0: of the context; -1: none */
     int listen_fd;          /* rank 0: a listening socket for the URL, taken over; -1: make one */
     const char *listen_url; /* other ranks: "tcp://host:port" to listen at, exactly; rank 0 listens
@@ -44,6 +44,14 @@ TC_API void tc_dist_options_default(tc_dist_options *options);
  * address, a bracketed IPv6 address with an optional scope ("[fe80::1%25eth0]", "[::1]"), or a
  * name.  Rank 0 binds exactly that address; another rank binds the address of its own from which
  * it reached rank 0.  With world_size 1 the URL may be NULL and no socket is opened.
+ *
+ * Or descriptors of connected stream sockets (socket pairs, say, that ranks have inherited), which
+ * then belong to the library unless TC_ERR_INVALID_ARG or TC_ERR_ALLOC comes at once; nothing is
+ * listened to: "fd://5,-,6,7" has one for each rank and "-" in this one's place; "fd://3,4" has
+ * those to the ranks before and after this one (of two ranks, one will do).  With four ranks and
+ * more such a ring carries what goes along it: all-reduce, broadcast, all-gather, barrier, send and
+ * receive between neighbours, reduce-scatter with fast numerics; else TC_ERR_UNSUPPORTED.
+ *
  * Errors: TC_ERR_INVALID_ARG, TC_ERR_UNSUPPORTED_FAMILY, TC_ERR_TIMEOUT (names the ranks that
  * did not come), TC_ERR_RENDEZVOUS, TC_ERR_TRANSPORT.  Not from a continuation. */
 TC_API tc_status_t tc_dist_init(tc_context *context, tc_dist_backend_t backend, int world_size,

@@ -123,6 +123,10 @@ tc_future *tc_dist_tune_async(tc_dist_ctx *group)
 
     if (group == NULL)
         return tci_future_fail(NULL, TC_ERR_INVALID_ARG, "tune", "tune: the group is NULL");
+    if (comm->is_ring)
+        return tci_future_fail(comm->context, TC_ERR_UNSUPPORTED, "tune",
+                               "tune: this group was given links between neighbours alone, and has "
+                               "one plan for each call");
     tune = tci_alloc(sizeof(*tune));
     future = tune != NULL ? tci_future_new(comm->context, NULL, NULL) : NULL;
     if (future == NULL) {
