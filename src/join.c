@@ -93,6 +93,7 @@ static void stand(struct join *join, struct tci_transport *tcp, const struct tci
                   struct tci_hosts *hosts)
 {
     struct tci_comm_config config = {.rank = join->options.rank,
+                                     .shown_rank = join->options.rank,
                                      .size = join->options.world_size,
                                      .group = TCI_MUX_WORLD,
                                      .segment_bytes = agreed->segment_bytes,

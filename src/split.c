@@ -124,14 +124,31 @@ static struct tci_hosts *hosts_of(const struct tci_comm *parent, const struct pl
     return hosts;
 }
 
+/* Closed meanwhile, by itself or with all groups of its context: there is to be no new one. */
+static bool is_parent_closed(const struct split *split)
+{
+    return split->parent->state == TCI_GROUP_CLOSING || split->parent->state == TCI_GROUP_PARTING;
+}
+
+/* After "rank 2 ". */
+static const char *why_not(const struct split *split)
+{
+    return is_parent_closed(split) ? "has closed the group that was split"
+                                   : "has no memory left for the group";
+}
+
 static bool make_group(struct split *split, struct tci_transport *view,
                        struct tci_comm_config *config)
 {
     const struct tci_comm *parent = &split->parent->comm;
     tc_dist_ctx *group;
 
-    if (parent->hosts != NULL && config->hosts == NULL)
-        return false; /* no memory */
+    if (parent->hosts != NULL && config->hosts == NULL) { /* no memory */
+        if (view != NULL)
+            view->ops->close(view);
+        return false;
+    }
+    config->shown_rank = parent->shown_rank;
     config->segment_bytes = parent->segment_bytes;
     config->numerics = parent->numerics;
     config->algorithm = parent->algorithm;
@@ -161,14 +178,16 @@ static bool make_linked_group(struct split *split, const struct place *places,
         ranks[r] = tci_view_below(parent->transport, places[r].rank);
     config->group = tci_mux_number(ranks[0], split->offers[places[0].rank].count);
     copy = tci_alloc_array(size, sizeof(*copy));
-    if (copy != NULL) {
+    if (copy != NULL && !is_parent_closed(split)) {
         memcpy(copy, ranks, size * sizeof(*copy));
         view = tci_mux_view(mux, config->group, copy, size);
+    } else {
+        tci_free(copy);
     }
     if (view != NULL)
         is_made = make_group(split, view, config);
     if (!is_made)
-        tci_mux_decline(mux, config->group, ranks, (uint32_t)config->rank, size);
+        tci_mux_decline(mux, config->group, ranks, (uint32_t)config->rank, size, why_not(split));
     tci_free(ranks);
     return is_made;
 }
@@ -187,8 +206,10 @@ static bool make_own_group(struct split *split)
         if (places[r].rank == me)
             config.rank = (int)r;
     config.hosts = hosts_of(&split->parent->comm, places, size);
-    is_made =
-        size == 1 ? make_group(split, NULL, &config) : make_linked_group(split, places, &config);
+    if (size > 1)
+        is_made = make_linked_group(split, places, &config);
+    else
+        is_made = !is_parent_closed(split) && make_group(split, NULL, &config);
     tci_hosts_unref(config.hosts);
     tci_free(places);
     return is_made;
@@ -206,9 +227,9 @@ static void have_gathered(tc_future *future, void *arg)
     else if (split->mine.color < 0)
         *split->out = NULL;
     else if (!make_own_group(split))
-        tci_error_set(&error, TC_ERR_ALLOC, split->parent->comm.rank, 0, name,
-                      "%s: rank %d has no memory left for the group", name,
-                      split->parent->comm.rank);
+        tci_error_set(&error, is_parent_closed(split) ? TC_ERR_CLOSED : TC_ERR_ALLOC,
+                      split->parent->comm.rank, 0, name, "%s: rank %d %s", name,
+                      split->parent->comm.rank, why_not(split));
     end_split(split, &error);
 }
 
@@ -220,14 +241,14 @@ static void begin(struct tci_task *task)
     struct tci_comm *comm = &split->parent->comm;
     struct tci_op_args args = {
         .name = name,
-        .plan = &tci_ring_allgather,
+        .plan = &tci_bruck_allgather,
         .shape = {.rank = (uint32_t)comm->rank, .size = (uint32_t)comm->size},
         .call = {.count = OFFER_ELEMS,
                  .root = -1,
                  .coll = TCI_COLL_ALLGATHER,
                  .dtype = TC_DTYPE_I32,
                  .op = 255,
-                 .plan = tci_ring_allgather.id},
+                 .plan = tci_bruck_allgather.id},
         .send = &split->mine,
         .recv = split->offers,
         .count = OFFER_ELEMS,

@@ -387,7 +387,8 @@ static void a_group_that_is_gone_leaves_nothing_behind(void **state)
 static void who_has_no_memory_for_a_group_says_so(void **state)
 {
     (void)state;
-    tci_mux_decline(mux, 80, of_70, 1, 3);
+    tci_mux_decline(mux, 80, of_70, 1, 3, "says no");
+    assert_string_equal(lower.told.text, "rank 1 says no");
     assert_int_equal(lower.notified, 2);
     assert_int_equal(lower.told.kind, TCI_NOTICE_LOST);
     assert_int_equal(lower.told.culprit, 1);

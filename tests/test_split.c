@@ -37,24 +37,6 @@ static void close_world(void)
     assert_int_equal(tci_alloc_live(), live_before);
 }
 
-/* Every pair of ranks has its link. */
-static void link_all_pairs(void)
-{
-    tc_options direct;
-    tc_future *futures[WORLD_MAX];
-    static float data[WORLD_MAX][64];
-
-    tc_options_default(&direct);
-    direct.algorithm = "direct";
-    for (int r = 0; r < world.size; r++)
-        futures[r] = tc_allreduce_async(world.group[r], 1, data[r], data[r], 64, TC_DTYPE_F32,
-                                        TC_REDUCE_SUM, &direct);
-    for (int r = 0; r < world.size; r++) {
-        assert_int_equal(world_wait(&world, futures[r]), TC_OK);
-        tc_future_release(futures[r]);
-    }
-}
-
 /* ---- Who is in a group, and in what order ---------------------------------------------------- */
 
 static void ranks_are_ordered_by_key_and_then_by_rank(void **state)
@@ -183,7 +165,7 @@ static void many_groups_share_the_descriptors_of_one(void **state)
 
     (void)state;
     open_world(8, TC_LOOP_MANUAL);
-    link_all_pairs();
+    link_all_pairs(&world);
     descriptors = count_descriptors();
     for (uint64_t g = 0; g < MANY; g++)
         subgroups_pick(&groups[g], &world, world.group, g == 0 ? 0xff : g);
@@ -208,7 +190,7 @@ static void thousands_of_groups_come_and_go_in_flat_memory(void **state)
 
     (void)state;
     open_world(4, TC_LOOP_MANUAL);
-    link_all_pairs();
+    link_all_pairs(&world);
     while (made < target) {
         int colors[4], keys[4];
 
@@ -361,7 +343,7 @@ static void a_connection_ends_with_the_last_group_over_it(void **state)
 
     (void)state;
     open_world(4, TC_LOOP_MANUAL);
-    link_all_pairs();
+    link_all_pairs(&world);
     linked = count_descriptors();
     subgroups_split(&halves, &world, world.group, colors, keys);
     memcpy(worlds.group, world.group, sizeof(worlds.group));

@@ -196,6 +196,7 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
     tci_cq_init(&comm->cq, comm->exec, engine_task);
     comm->rank = config->rank;
     comm->size = config->size;
+    comm->shown_rank = config->shown_rank;
     comm->group = config->group;
     comm->segment_bytes = config->segment_bytes;
     comm->numerics = config->numerics;

@@ -12,11 +12,12 @@
 
 struct tci_comm_config {
     int rank, size;
-    uint64_t group;                    /* number on the wire */
-    size_t segment_bytes;              /* agreed */
-    int numerics;                      /* agreed default, resolved */
-    const char *algorithm;             /* agreed default, "" for none; copied */
-    struct tci_hosts *hosts;           /* agreed; the group takes a reference; NULL: all on one */
+    int shown_rank;          /* in traces: one number a process, whatever its rank in a group */
+    uint64_t group;          /* number on the wire */
+    size_t segment_bytes;    /* agreed */
+    int numerics;            /* agreed default, resolved */
+    const char *algorithm;   /* agreed default, "" for none; copied */
+    struct tci_hosts *hosts; /* agreed; the group takes a reference; NULL: all on one */
     const struct tci_figures *figures; /* agreed; copied; NULL: what is usual */
 };
 
@@ -37,7 +38,7 @@ struct tci_comm {
     struct tci_transport *transport; /* owned; NULL in a group of one */
     struct tci_transport_sink sink;
     struct tci_cq cq;
-    int rank, size;
+    int rank, size, shown_rank;
     uint64_t group;
     size_t segment_bytes;
     int numerics;

@@ -152,7 +152,7 @@ static void trace_fold(const struct tci_op *op, uint64_t begin_ns, size_t elems)
 {
     tci_trace_add(op->comm->context->trace,
                   &(struct tci_trace_record){.kind = TCI_TRACE_FOLD,
-                                             .rank = op->comm->rank,
+                                             .rank = op->comm->shown_rank,
                                              .begin_ns = begin_ns,
                                              .end_ns = tci_trace_now(),
                                              .tag = op->args.tag,
@@ -455,7 +455,7 @@ static void end_transfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
     if (status == TC_OK && op->state == TCI_OP_RUNNING) {
         TC_ASSERT(k < TCI_WINDOW && (lane->open >> k & 1) && !(lane->ended >> k & 1));
         tci_trace_add(comm->context->trace, &(struct tci_trace_record){.kind = TCI_TRACE_XFER_END,
-                                                                       .rank = comm->rank,
+                                                                       .rank = comm->shown_rank,
                                                                        .begin_ns = xfer->begin_ns,
                                                                        .end_ns = tci_trace_now(),
                                                                        .tag = xfer->x.key.tag,

@@ -222,12 +222,12 @@ void tci_mux_expect_end(struct tci_mux *mux)
 }
 
 void tci_mux_decline(struct tci_mux *mux, uint64_t group, const uint32_t *ranks, uint32_t rank,
-                     uint32_t size)
+                     uint32_t size, const char *why)
 {
     struct tci_notice notice = {
         .kind = TCI_NOTICE_LOST, .culprit = (int32_t)rank, .key = {.group = group}};
 
-    snprintf(notice.text, sizeof(notice.text), "rank %u has no memory left for the group", rank);
+    snprintf(notice.text, sizeof(notice.text), "rank %u %s", rank, why);
     for (uint32_t r = 0; r < size; r++)
         if (r != rank)
             mux->below->ops->notify(mux->below, ranks[r], &notice, true);

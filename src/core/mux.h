@@ -82,9 +82,10 @@ void tci_mux_expect_end(struct tci_mux *mux);
  * is expected.  NULL without memory, and when the number is in use (its giver breaks the rules). */
 struct tci_transport *tci_mux_view(struct tci_mux *mux, uint64_t group, uint32_t *ranks,
                                    uint32_t size);
-/* Instead of a view: the other members learn that this rank is not one of them. */
+/* Instead of a view: the other members learn that this rank is not one of them; `why` goes on after
+ * "rank 2 ". */
 void tci_mux_decline(struct tci_mux *mux, uint64_t group, const uint32_t *ranks, uint32_t rank,
-                     uint32_t size);
+                     uint32_t size, const char *why);
 
 /* ---- For view.c ---- */
 

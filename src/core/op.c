@@ -89,7 +89,7 @@ static void settle(struct tci_op *op, tc_status_t status)
     tci_tags_end(&comm->tags, op->tag, op->args.auto_release);
     tci_trace_add(comm->context->trace,
                   &(struct tci_trace_record){.kind = TCI_TRACE_OP,
-                                             .rank = comm->rank,
+                                             .rank = comm->shown_rank,
                                              .name = op->args.name,
                                              .begin_ns = op->begin_ns,
                                              .end_ns = now,
@@ -171,7 +171,7 @@ void tci_op_fail(struct tci_op *op, const struct tci_error *error, bool tell)
     op->tag->dead_use = op->key.use;
     tci_trace_add(op->comm->context->trace,
                   &(struct tci_trace_record){.kind = TCI_TRACE_OP_FAIL,
-                                             .rank = op->comm->rank,
+                                             .rank = op->comm->shown_rank,
                                              .begin_ns = tci_trace_now(),
                                              .end_ns = tci_trace_now(),
                                              .tag = op->args.tag,

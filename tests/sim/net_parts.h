@@ -51,8 +51,8 @@ struct sim_node {
     uint64_t receive_ns, work_ns; /* adapter, processor: busy until then */
     uint64_t *last_ns;            /* owned, a peer: when the last message reaches it */
     bool *lost;                   /* owned, a peer; NULL: none */
-    struct sim_event left;
-    bool is_leaving, has_left, is_closed, is_dead;
+    struct sim_event left, parted;
+    bool is_leaving, has_left, has_parted, is_closed, is_dead;
     struct tci_transport_stats stats;
 };
 

@@ -345,6 +345,14 @@ static void all_left(struct sim_event *event)
         node->transport.sink->left(node->transport.sink);
 }
 
+static void all_parted(struct sim_event *event)
+{
+    struct sim_node *node = tci_container_of(event, struct sim_node, parted);
+
+    if (!node->is_closed && !node->is_dead)
+        node->transport.sink->left(node->transport.sink);
+}
+
 static void try_leave(struct sim_node *node)
 {
     struct sim_net *net = node->net;
@@ -379,6 +387,18 @@ static void net_leave_peer(struct tci_transport *self, uint32_t peer)
     (void)self, (void)peer;
 }
 
+/* After a loss nobody is waited for. */
+static void net_part(struct tci_transport *self)
+{
+    struct sim_node *node = of(self);
+
+    if (node->has_parted)
+        return;
+    node->has_parted = true;
+    node->parted = (struct sim_event){.exec = node->exec, .fn = all_parted};
+    sim_clock_add(node->net->clock, node->net->clock->now_ns, &node->parted);
+}
+
 static void net_close(struct tci_transport *self)
 {
     struct sim_node *node = of(self);
@@ -402,6 +422,7 @@ static const struct tci_transport_ops ops = {
     .stats = net_stats,
     .leave = net_leave,
     .leave_peer = net_leave_peer,
+    .part = net_part,
     .close = net_close,
 };
 

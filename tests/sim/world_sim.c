@@ -6,11 +6,14 @@
 
 #include "core/assert.h"
 #include "core/base.h"
+#include "core/mux.h"
+#include "group.h"
 
 struct sim_rank {
     struct tci_comm comm; /* first: what a group's handle points at */
     tc_context *context;
-    bool is_open; /* comm */
+    bool is_open;       /* comm */
+    tc_dist_ctx *group; /* instead of comm; NULL: comm it is */
     struct tci_task end;
 };
 
@@ -26,7 +29,9 @@ void sim_world_config_default(struct sim_world_config *config)
 
 tc_dist_ctx *sim_group(struct sim_world *world, uint32_t rank)
 {
-    return (tc_dist_ctx *)(void *)&world->ranks[rank];
+    struct sim_rank *at = &world->ranks[rank];
+
+    return at->group != NULL ? at->group : (tc_dist_ctx *)(void *)at;
 }
 
 tc_context *sim_context(struct sim_world *world, uint32_t rank)
@@ -41,6 +46,7 @@ static bool open_rank(struct sim_world *world, uint32_t r, const struct sim_worl
     struct sim_rank *rank = &world->ranks[r];
     struct tci_transport *transport = world->size > 1 ? sim_net_transport(world->net, r) : NULL;
     struct tci_comm_config comm = {.rank = (int)r,
+                                   .shown_rank = (int)r,
                                    .size = (int)world->size,
                                    .group = 1,
                                    .segment_bytes = config->segment_bytes,
@@ -57,6 +63,13 @@ static bool open_rank(struct sim_world *world, uint32_t r, const struct sim_worl
     rank->context->trace = tci_trace_new(TRACE_EVENTS);
     if (rank->context->trace == NULL)
         return false;
+    if (config->has_groups) {
+        if (transport != NULL)
+            transport = tci_mux_open(rank->context->exec, transport, r, world->size);
+        if (transport != NULL || world->size == 1)
+            rank->group = tci_group_new(rank->context, transport, &comm);
+        return rank->group != NULL;
+    }
     rank->is_open = tci_comm_init(&rank->comm, rank->context, transport, &comm) == 0;
     return rank->is_open;
 }
@@ -207,6 +220,11 @@ static void end_rank(struct tci_task *task)
     struct sim_rank *rank = tci_container_of(task, struct sim_rank, end);
     struct tci_error closed = {0};
 
+    if (rank->group != NULL) {
+        rank->context->close_groups(rank->context);
+        tci_promise_close_all(rank->context);
+        return;
+    }
     tci_error_set(&closed, TC_ERR_CLOSED, rank->comm.rank, 0, NULL, "rank %d has closed the group",
                   rank->comm.rank);
     tci_comm_break(&rank->comm, &closed);
@@ -222,7 +240,7 @@ static void end_all(struct sim_world *world)
 
         world->execs[r].is_dead = false; /* its memory is to be freed, too */
         world->execs[r].stalled_to_ns = 0;
-        if (!rank->is_open)
+        if (!rank->is_open && rank->group == NULL)
             continue;
         rank->end.fn = end_rank;
         exec->ops->post(exec, &rank->end);
@@ -243,6 +261,7 @@ void sim_world_free(struct sim_world *world)
             tci_comm_fini(&rank->comm);
         }
         if (rank->context != NULL) {
+            TC_ASSERT(tci_list_is_empty(&rank->context->groups));
             rank->context->exec = NULL;
             tci_trace_free(rank->context->trace);
             rank->context->trace = NULL;

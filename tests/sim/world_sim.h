@@ -13,6 +13,7 @@ struct sim_world_config {
     int timeout_ms;
     const char *algorithm; /* of every call, where it has that; "" for none */
     const uint64_t *hosts; /* a label a rank, equal on one host; NULL: all on one */
+    bool has_groups;       /* as the roof makes them: to be split, finalized and closed */
 };
 void sim_world_config_default(struct sim_world_config *config);
 

@@ -80,6 +80,20 @@ void subgroups_finalize(struct subgroups *groups)
     memset(groups->group, 0, sizeof(groups->group));
 }
 
+void link_all_pairs(struct world *world)
+{
+    static float data[WORLD_MAX][WORLD_MAX];
+    tc_future *futures[WORLD_MAX] = {NULL};
+    tc_options direct;
+
+    tc_options_default(&direct);
+    direct.algorithm = "direct";
+    for (int r = 0; r < world->size; r++)
+        futures[r] = tc_allreduce_async(world->group[r], TC_TAG_ORDERED, data[r], data[r],
+                                        (size_t)world->size, TC_DTYPE_F32, TC_REDUCE_SUM, &direct);
+    settle_all(world, futures);
+}
+
 unsigned count_descriptors(void)
 {
     DIR *dir = opendir("/proc/self/fd");

@@ -22,6 +22,9 @@ void subgroups_check(const struct subgroups *groups, uint64_t tag);
 /* Finalize every group there is. */
 void subgroups_finalize(struct subgroups *groups);
 
+/* Make a link between every pair of ranks of the world. */
+void link_all_pairs(struct world *world);
+
 /* Descriptors that this process has open. */
 unsigned count_descriptors(void);
 
