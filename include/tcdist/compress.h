@@ -71,8 +71,8 @@ TC_API tc_future *tc_allreduce_sparse_async(tc_dist_ctx *group, uint64_t tag, co
 /* The same with a sparse result: of the sums the recv->room that have the largest magnitudes (of
  * equal ones those with the lower index), of these the ones of at least `threshold`.
  *
- * recv->indices, values, room and index_dtype are the caller's; recv->k is set.  recv->room,
- * threshold and recv->index_dtype are the same on every rank.  What this rank has given to sums
+ * recv->indices, values, room and index_dtype are the caller's; recv->k is set.  recv->room and
+ * threshold are the same on every rank.  What this rank has given to sums
  * that were not chosen is added to `residual` (may be NULL).  Any thread. */
 TC_API tc_future *tc_allreduce_topk_async(tc_dist_ctx *group, uint64_t tag, const tc_sparse *send,
                                           size_t k_max, tc_sparse *recv, float threshold,
@@ -84,8 +84,8 @@ TC_API tc_future *tc_allreduce_topk_async(tc_dist_ctx *group, uint64_t tag, cons
  *
  * Rank r's x = send + residual is rounded to `wire`, F16 and the 8-bit floats times a power of two
  * that suits each 256 elements; the sums of these, too.  What is finite stays finite: an element
- * too large for the type takes its largest value.  Both errors go to residuals, so that the sum
- * over the ranks of x equals that of recv and the new residuals, but for their rounding in f32.
+ * too large for the type takes its largest value.  Both errors go to residuals: the sum of all x is
+ * recv (of an average n times it) plus the sum of the new residuals, but for their rounding in f32.
  * Infinity in F8E4M3, which has none, becomes NaN.  Needs memory of about 2 * count elements of
  * `wire`.  Any thread. */
 TC_API tc_future *tc_allreduce_compressed_async(tc_dist_ctx *group, uint64_t tag, const float *send,

@@ -309,8 +309,11 @@ static void put_back(struct sparse *sparse, uint64_t index, bool is_chosen)
     if (sparse->own_at == send->k || index_of(send, sparse->own_at) != index)
         return;
     value = send->values[sparse->own_at++];
-    if (!is_chosen && sparse->residual != NULL && tci_magnitude(value) < UINT32_C(0x7f800000))
-        sparse->residual[index] += value;
+    if (is_chosen || sparse->residual == NULL)
+        return;
+    value += sparse->residual[index];
+    /* A residual is a number. */
+    sparse->residual[index] = tci_magnitude(value) < UINT32_C(0x7f800000) ? value : 0;
 }
 
 static enum tci_stage emit(struct sparse *sparse)
