@@ -1,4 +1,4 @@
-/* two_level.c - all-reduce, broadcast and barrier with as little between hosts as can be. */
+/* two_level.c - broadcast and barrier with as little between hosts as can be; the tree for it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  *   n = 6 on hosts of 4 and 2, radix 2
@@ -11,8 +11,8 @@
  *
  *   broadcast: from the root of the call, which leads its host, to the other leaders, largest
  *   subtree first, then inside the hosts
- *   all-reduce: inside each host to its leader, to rank 0's, and the broadcast from there
- *   barrier: the same, with empty messages
+ *   barrier: inside each host to its leader, to rank 0's, and the broadcast from there, with empty
+ *   messages.  An all-reduce between many hosts goes the same way; see two_level_allreduce.c.
  *
  *   cost: with m ranks on the largest of H hosts, L = ceil(log_radix m) and K = ceil(log_radix H):
  *   up to (radix - 1) (L + K) messages one after the other at a node each way, of which
@@ -23,17 +23,12 @@
  *
  * Source: Karonis, de Supinski, Foster, Gropp, Lusk, Bresnahan 2000 (multilevel trees).
  */
+#include "algo/two_level.h"
+
 #include <stddef.h>
 
 #include "algo/algo.h"
 #include "algo/tree.h"
-
-/* A rank in the tree.  Children are counted inside the host first, then between hosts. */
-struct node {
-    bool is_root;
-    uint32_t parent, child; /* a rank, and which of its children this is */
-    uint32_t near, children;
-};
 
 /* All on one host where nothing is known. */
 static uint32_t host_of(const struct tci_shape *shape, uint32_t rank)
@@ -46,7 +41,7 @@ static uint32_t place_of(const struct tci_shape *shape, uint32_t rank)
     return shape->hosts == NULL ? rank : shape->hosts->place[rank];
 }
 
-static uint32_t hosts_of(const struct tci_shape *shape)
+uint32_t tci_node_hosts(const struct tci_shape *shape)
 {
     return shape->hosts == NULL ? 1 : shape->hosts->count;
 }
@@ -78,14 +73,14 @@ static uint32_t node_in_host(const struct tci_shape *shape, uint32_t rank)
 }
 
 /* Node v of the tree of hosts is the v-th one after the root's. */
-static uint32_t leader_of(const struct tci_shape *shape, uint32_t v)
+uint32_t tci_node_leader(const struct tci_shape *shape, uint32_t v)
 {
-    return rank_in_host(shape, tci_after(host_of(shape, shape->root), v, hosts_of(shape)), 0);
+    return rank_in_host(shape, tci_after(host_of(shape, shape->root), v, tci_node_hosts(shape)), 0);
 }
 
 static uint32_t node_of_host(const struct tci_shape *shape, uint32_t host)
 {
-    return tci_before(host, host_of(shape, shape->root), hosts_of(shape));
+    return tci_before(host, host_of(shape, shape->root), tci_node_hosts(shape));
 }
 
 static struct tci_shape inside(const struct tci_shape *shape, uint32_t rank)
@@ -95,31 +90,33 @@ static struct tci_shape inside(const struct tci_shape *shape, uint32_t rank)
 
 static struct tci_shape between(const struct tci_shape *shape)
 {
-    return (struct tci_shape){.size = hosts_of(shape), .radix = shape->radix};
+    return (struct tci_shape){.size = tci_node_hosts(shape), .radix = shape->radix};
 }
 
-static struct node node_of(const struct tci_shape *shape, uint32_t rank)
+struct tci_node tci_node_of(const struct tci_shape *shape, uint32_t rank)
 {
     struct tci_shape near = inside(shape, rank), far = between(shape);
     uint32_t v = node_in_host(shape, rank), host = host_of(shape, rank);
     struct tci_tree_place place = tci_tree_place_of(&near, v), above;
-    struct node node = {.parent = rank_in_host(shape, host, place.parent),
-                        .child = place.child,
-                        .near = place.children,
-                        .children = place.children};
+    struct tci_node node = {.leads = v == 0,
+                            .host = node_of_host(shape, host),
+                            .parent = rank_in_host(shape, host, place.parent),
+                            .child = place.child,
+                            .near = place.children,
+                            .children = place.children};
 
     if (v > 0)
         return node;
     above = tci_tree_place_of(&far, node_of_host(shape, host));
     node.is_root = rank == shape->root;
-    node.parent = leader_of(shape, above.parent);
+    node.parent = tci_node_leader(shape, above.parent);
     near = inside(shape, node.parent);
     node.child = tci_tree_place_of(&near, 0).children + above.child;
     node.children += above.children;
     return node;
 }
 
-static uint32_t child_of(const struct tci_shape *shape, const struct node *node, uint32_t c)
+uint32_t tci_node_child(const struct tci_shape *shape, const struct tci_node *node, uint32_t c)
 {
     struct tci_shape near = inside(shape, shape->rank), far = between(shape);
     uint32_t host = host_of(shape, shape->rank);
@@ -127,7 +124,7 @@ static uint32_t child_of(const struct tci_shape *shape, const struct node *node,
     if (c < node->near)
         return rank_in_host(shape, host,
                             tci_tree_child(&near, node_in_host(shape, shape->rank), c));
-    return leader_of(shape, tci_tree_child(&far, node_of_host(shape, host), c - node->near));
+    return tci_node_leader(shape, tci_tree_child(&far, node_of_host(shape, host), c - node->near));
 }
 
 /* ---- All-reduce and barrier ------------------------------------------------------------------ */
@@ -135,28 +132,28 @@ static uint32_t child_of(const struct tci_shape *shape, const struct node *node,
 /*   children of a node       0 … m - 1        receive, and reduce
  *   not the root             m, m + 1         send up, receive the result
  *   children                 the last m       send down, the last child first */
-static uint32_t up_and_down_steps(const struct tci_shape *shape)
+uint32_t tci_node_steps(const struct tci_shape *shape)
 {
-    struct node node = node_of(shape, shape->rank);
+    struct tci_node node = tci_node_of(shape, shape->rank);
 
     return 2 * node.children + (node.is_root ? 0 : 2);
 }
 
-static void up_and_down_step(const struct tci_shape *shape, uint32_t i, struct tci_step *step_out)
+void tci_node_step(const struct tci_shape *shape, uint32_t i, struct tci_step *step_out)
 {
-    struct node node = node_of(shape, shape->rank);
+    struct tci_node node = tci_node_of(shape, shape->rank);
     uint32_t m = node.children, down = node.is_root ? m : m + 2;
 
-    TC_ASSERT(i < up_and_down_steps(shape));
+    TC_ASSERT(i < tci_node_steps(shape));
     if (i < m) {
         *step_out = tci_recv_reduce(tci_dst(0), i == 0 ? tci_src(0) : tci_dst(0),
-                                    child_of(shape, &node, i));
+                                    tci_node_child(shape, &node, i));
         step_out->wait[0] = i == 0 ? 0 : 1;
         step_out->last = node.is_root && i == m - 1;
     } else if (i >= down) {
-        uint32_t peer = child_of(shape, &node, m - 1 - (i - down));
+        uint32_t peer = tci_node_child(shape, &node, m - 1 - (i - down));
 
-        *step_out = tci_send(tci_dst(0), peer, node_of(shape, peer).children + 1);
+        *step_out = tci_send(tci_dst(0), peer, tci_node_of(shape, peer).children + 1);
         step_out->wait[0] = tci_back(i - down + 1);
     } else if (i == m) {
         *step_out = tci_send(m == 0 ? tci_src(0) : tci_dst(0), node.parent, node.child);
@@ -167,46 +164,19 @@ static void up_and_down_step(const struct tci_shape *shape, uint32_t i, struct t
     }
 }
 
-static uint32_t allreduce_steps(const struct tci_shape *shape)
-{
-    return shape->size == 1 ? tci_copies(shape) : up_and_down_steps(shape);
-}
-
-static void allreduce_step(const struct tci_shape *shape, uint32_t i, struct tci_step *step_out)
-{
-    if (shape->size == 1)
-        *step_out = tci_copy(tci_dst(0), tci_src(0));
-    else
-        up_and_down_step(shape, i, step_out);
-}
-
-const struct tci_plan tci_two_level_allreduce = {
-    .name = "two_level",
-    .coll = TCI_COLL_ALLREDUCE,
-    .layout = TCI_LAYOUT_CUT,
-    .id = TCI_ALGO_TWO_LEVEL,
-    .canonical = false,
-    .is_used = true,
-    .by_host = true,
-    .steps = allreduce_steps,
-    .blocks = tci_one,
-    .slots = tci_none,
-    .step = allreduce_step,
-};
-
 /* Whether the ranks are a chain of two or three, with the root at its end: whoever is in it has
  * heard of those below, and needs to be told of the root alone. */
-static bool is_short_chain(const struct tci_shape *shape, const struct node *root)
+static bool is_short_chain(const struct tci_shape *shape, const struct tci_node *root)
 {
-    return root->children == 1 && node_of(shape, child_of(shape, root, 0)).children <= 1;
+    return root->children == 1 && tci_node_of(shape, tci_node_child(shape, root, 0)).children <= 1;
 }
 
 /* Nothing is overwritten, so what comes from above need not wait. */
 static void barrier_step(const struct tci_shape *shape, uint32_t i, struct tci_step *step_out)
 {
-    struct node node = node_of(shape, shape->rank);
+    struct tci_node node = tci_node_of(shape, shape->rank);
 
-    up_and_down_step(shape, i, step_out);
+    tci_node_step(shape, i, step_out);
     if (step_out->kind == TCI_STEP_RECV || (node.is_root && is_short_chain(shape, &node)))
         step_out->wait[0] = 0;
     if (step_out->kind == TCI_STEP_RECV_REDUCE)
@@ -222,7 +192,7 @@ const struct tci_plan tci_two_level_barrier = {
     .canonical = true,
     .is_used = true,
     .by_host = true,
-    .steps = up_and_down_steps,
+    .steps = tci_node_steps,
     .blocks = tci_one,
     .slots = tci_none,
     .step = barrier_step,
@@ -232,21 +202,22 @@ const struct tci_plan tci_two_level_barrier = {
 
 static uint32_t broadcast_steps(const struct tci_shape *shape)
 {
-    struct node node = node_of(shape, shape->rank);
+    struct tci_node node = tci_node_of(shape, shape->rank);
 
     return node.children + (node.is_root ? 0 : 1);
 }
 
 static void broadcast_step(const struct tci_shape *shape, uint32_t i, struct tci_step *step_out)
 {
-    struct node node = node_of(shape, shape->rank);
+    struct tci_node node = tci_node_of(shape, shape->rank);
     uint32_t down = node.is_root ? 0 : 1;
 
     TC_ASSERT(i < node.children + down);
     if (i < down) {
         *step_out = tci_recv(tci_dst(0), node.parent);
     } else {
-        *step_out = tci_send(tci_dst(0), child_of(shape, &node, node.children - 1 - (i - down)), 0);
+        *step_out =
+            tci_send(tci_dst(0), tci_node_child(shape, &node, node.children - 1 - (i - down)), 0);
         step_out->wait[0] = node.is_root ? 0 : tci_back(i);
     }
 }
