@@ -34,7 +34,8 @@ enum end { KILLED, EXITS, CLOSES, STOPS };
 struct plan {
     int size, victim;
     enum end end;
-    bool is_idle; /* no operation is running */
+    bool is_idle;  /* no operation is running */
+    bool is_hasty; /* the others exit as soon as one of their calls has failed */
 };
 
 struct rank {
@@ -139,6 +140,22 @@ static void survive(struct rank *rank, double begin)
     dprintf(rank->out, "%.1f\n", took);
 }
 
+/* Whoever ends because of a loss, without another word, is not taken for its cause. */
+static void exit_in_haste(struct rank *rank, double begin)
+{
+    int t = 4; /* the first that waits for the victim for good */
+
+    tc_status_t status = tc_future_wait(rank->futures[t], BOUND_MS);
+    const tc_error *error = tc_future_error(rank->futures[t]);
+
+    CHECK(rank, status == TC_ERR_PEER_LOST);
+    if (error->rank != rank->plan.victim)
+        dprintf(rank->out, "rank %d blames %d: %s\n", rank->rank, error->rank, error->message);
+    else
+        dprintf(rank->out, "%.1f\n", now_ms() - begin);
+    _exit(0);
+}
+
 /* The victim stops, is named, comes back, and all goes on. */
 static void miss_a_stopped_one(struct rank *rank)
 {
@@ -206,6 +223,8 @@ static void run_rank(struct rank *rank, const char *url, int listen_fd)
             CHECK(rank, tc_dist_close(rank->group) == TC_OK);
         _exit(0);
     }
+    if (rank->plan.is_hasty)
+        exit_in_haste(rank, begin);
     survive(rank, begin);
     CHECK(rank, tc_shutdown(rank->context) == TC_OK);
     CHECK(rank, tci_alloc_live() == live);
@@ -334,6 +353,20 @@ static void a_rank_that_exits_without_finalizing_is_lost(void **state)
     lose_each(2, EXITS, true);
 }
 
+static void who_exits_because_of_a_loss_is_not_its_cause(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        for (int victim = 0; victim < 4; victim++) {
+            struct plan plan = {.size = 4, .victim = victim, .end = KILLED, .is_hasty = true};
+            struct crowd crowd = {0};
+
+            start_crowd(&crowd, &plan);
+            hear_ready(&crowd, 4);
+            (void)hear_the_end(&crowd, &plan);
+        }
+}
+
 static void a_rank_that_closes_its_group_is_lost(void **state)
 {
     (void)state;
@@ -402,6 +435,7 @@ int main(void)
         cmocka_unit_test(a_killed_rank_fails_every_future_within_a_second),
         cmocka_unit_test(a_rank_killed_while_all_are_idle_is_known_by_health),
         cmocka_unit_test(a_rank_that_exits_without_finalizing_is_lost),
+        cmocka_unit_test(who_exits_because_of_a_loss_is_not_its_cause),
         cmocka_unit_test(a_rank_that_closes_its_group_is_lost),
         cmocka_unit_test(a_stopped_rank_does_not_answer_and_may_come_back),
         cmocka_unit_test(a_rank_killed_during_the_rendezvous_ends_it_within_the_timeout),

@@ -10,6 +10,10 @@
 #include "core/base.h"
 #include "core/mismatch.h"
 
+/* News of a loss may wait behind the rest of a message, which its reader takes within milliseconds
+ * if it lives. */
+enum { TELL_MS = 100 };
+
 static struct tci_comm *comm_of(struct tci_transport_sink *sink)
 {
     return tci_container_of(sink, struct tci_comm, sink);
@@ -288,6 +292,19 @@ void tci_comm_tell_end(struct tci_comm *comm, const char *why)
     tci_comm_tell(comm, &notice);
 }
 
+bool tci_comm_has_told(struct tci_comm *comm)
+{
+    const struct tci_transport *transport = comm->transport;
+    uint64_t now = comm->exec->ops->now_ns(comm->exec);
+
+    if (transport == NULL || transport->ops->has_told == NULL || comm->broken_ns == 0)
+        return true;
+    if (now - comm->broken_ns < TELL_MS * TCI_NS_PER_MS && !transport->ops->has_told(transport))
+        return false;
+    comm->broken_ns = 0;
+    return true;
+}
+
 void tci_comm_break(struct tci_comm *comm, const struct tci_error *error)
 {
     struct tci_list *link, *next;
@@ -298,6 +315,7 @@ void tci_comm_break(struct tci_comm *comm, const struct tci_error *error)
     pthread_mutex_unlock(&comm->lock);
     if (!is_first)
         return;
+    comm->broken_ns = comm->exec->ops->now_ns(comm->exec);
     if (error->pub.status == TC_ERR_PEER_LOST) {
         struct tci_notice notice = {.kind = TCI_NOTICE_LOST, .culprit = error->pub.rank};
         snprintf(notice.text, sizeof(notice.text), "%.255s", error->text);

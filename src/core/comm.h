@@ -71,7 +71,8 @@ struct tci_comm {
     struct tci_error error; /* first loss; status TC_OK while all is well.  Written on the loop,
                              * under `lock`, read by any thread under it. */
     pthread_mutex_t lock;
-    struct { /* the first rank that was lost, from the moment on that it is known */
+    uint64_t broken_ns; /* when `error` was set; 0: it was not, or the others know why */
+    struct {            /* the first rank that was lost, from the moment on that it is known */
         struct tci_task task;
         bool is_known;
         struct tci_notice notice;
@@ -114,6 +115,9 @@ void tci_comm_see_loss(struct tci_comm *comm);
 
 /* A copy of the first error; its status is TC_OK while all is well.  Any thread. */
 void tci_comm_error(struct tci_comm *comm, struct tci_error *out);
+
+/* Whether the others have been told why this group is broken, as far as that can be waited for. */
+bool tci_comm_has_told(struct tci_comm *comm);
 
 /* One live thing fewer; the last one tells the roof.  Loop thread. */
 void tci_comm_release(struct tci_comm *comm);

@@ -122,10 +122,28 @@ void tci_op_done(struct tci_op *op)
     settle(op, TC_OK);
 }
 
+static void drained_timer(struct tci_timer *timer)
+{
+    tci_op_drained(tci_container_of(timer, struct tci_op, timer));
+}
+
+/* Whoever learns of a loss by its future may exit at once.  The others are to hear the cause first,
+ * or they would take this rank for it. */
+static bool waits_to_tell(struct tci_op *op)
+{
+    struct tci_exec *exec = op->comm->exec;
+
+    if (op->error.pub.status != TC_ERR_PEER_LOST || tci_comm_has_told(op->comm))
+        return false;
+    op->timer.fn = drained_timer;
+    return exec->ops->timer_set(exec, &op->timer, exec->ops->now_ns(exec) + TCI_NS_PER_MS) == 0;
+}
+
 void tci_op_drained(struct tci_op *op)
 {
     TC_ASSERT(op->state == TCI_OP_DRAINING);
-    settle(op, op->error.pub.status);
+    if (!waits_to_tell(op))
+        settle(op, op->error.pub.status);
 }
 
 static void drained_task(struct tci_task *task)

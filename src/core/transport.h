@@ -178,6 +178,9 @@ struct tci_transport_ops {
     /* Goodbye to all, after a loss: sink->left follows as soon as the peers' hosts have all that
      * was said to them, whether they have left or not. */
     void (*part)(struct tci_transport *self);
+    /* Whether the hosts of the peers have all that was told so far, so that it does not need this
+     * process any more; NULL: always. */
+    bool (*has_told)(const struct tci_transport *self);
     /* End: transfers still live complete with TC_ERR_CLOSED; frees the transport. */
     void (*close)(struct tci_transport *self);
 };

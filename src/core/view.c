@@ -150,6 +150,13 @@ static void part(struct tci_transport *self)
         lower->ops->part(lower);
 }
 
+static bool has_told(const struct tci_transport *self)
+{
+    const struct tci_transport *lower = ((const struct tci_view *)self)->mux->below;
+
+    return lower->ops->has_told == NULL || lower->ops->has_told(lower);
+}
+
 static void leave_peer(struct tci_transport *self, uint32_t peer)
 {
     (void)self, (void)peer; /* other groups may need it: see leave */
@@ -192,5 +199,6 @@ const struct tci_transport_ops tci_view_ops = {
     .leave = leave,
     .leave_peer = leave_peer,
     .part = part,
+    .has_told = has_told,
     .close = close_view,
 };

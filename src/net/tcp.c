@@ -329,6 +329,19 @@ static void tcp_leave(struct tci_transport *self)
     tci_tcp_check_left(tcp);
 }
 
+static bool tcp_has_told(const struct tci_transport *self)
+{
+    const struct tci_tcp *tcp = (const struct tci_tcp *)self;
+
+    for (const struct tci_list *at = tcp->open.next; at != &tcp->open; at = at->next) {
+        const struct tci_link *link = tci_container_of(at, struct tci_link, open_link);
+
+        if (link->send_errno == 0 && (tci_link_has_output(link) || !has_arrived(link)))
+            return false;
+    }
+    return true;
+}
+
 static void tcp_part(struct tci_transport *self)
 {
     struct tci_tcp *tcp = tci_tcp_of(self);
@@ -393,6 +406,7 @@ static const struct tci_transport_ops tcp_ops = {
     .leave = tcp_leave,
     .leave_peer = tcp_leave_peer,
     .part = tcp_part,
+    .has_told = tcp_has_told,
     .close = tcp_close,
 };
 
