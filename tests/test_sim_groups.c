@@ -323,7 +323,7 @@ static void storms(bool kills, uint64_t count)
 {
     /* 1937: a rank dies when it is about to make a group of its own alone. */
     static const uint64_t known[] = {1937};
-    const char *given = getenv("TCDIST_TEST_SEED");
+    const char *given = getenv("TCDIST_SIM_SEED");
     struct tally tally = {0};
 
     if (given != NULL) {
