@@ -12,6 +12,7 @@
 #include "core/base.h"
 #include "environment.h"
 #include "layout.h"
+#include "table.h"
 #include "tcdist/log.h"
 
 #define TIMEOUT_MS    30000
@@ -231,6 +232,31 @@ static tc_status_t resolve_hosts(tc_config *config, struct tci_error *error)
     return error->pub.status;
 }
 
+static const char *const tune_names[] = {
+    [TCI_TUNE_OFF] = "off", [TCI_TUNE_AUTO] = "auto", [TCI_TUNE_MEASURE] = "measure"};
+
+enum tci_tune tci_config_tune(const tc_config *config)
+{
+    int tune = find_word(config->tune, tune_names, TCI_LEN(tune_names));
+
+    return tune < 0 ? TCI_TUNE_TABLE : (enum tci_tune)tune;
+}
+
+/* A table is read once to see that it is one; the group's rank 0 reads it again. */
+static tc_status_t resolve_tune(tc_config *config, struct tci_error *error)
+{
+    const char *text = config->tune != NULL ? config->tune : getenv("TCDIST_TUNE");
+    struct tci_table table;
+
+    config->tune = tci_strdup(text != NULL ? text : tune_names[TCI_TUNE_AUTO]);
+    if (config->tune == NULL)
+        tci_error_set(error, TC_ERR_ALLOC, -1, 0, "init", "no memory for settings");
+    else if (tci_config_tune(config) == TCI_TUNE_TABLE &&
+             tci_table_load(config->tune, &table, error) == TC_OK)
+        tci_table_fini(&table);
+    return error->pub.status;
+}
+
 static tc_status_t resolve_size(size_t *value, const char *name, uint64_t max, size_t standard,
                                 struct tci_error *error)
 {
@@ -361,6 +387,8 @@ tc_status_t tci_config_resolve(const tc_config *from, tc_config *to, struct tci_
     status = resolve_algorithm(to, error);
     if (resolve_hosts(to, error) != TC_OK)
         status = error->pub.status;
+    if (resolve_tune(to, error) != TC_OK)
+        status = error->pub.status;
     if (status == TC_OK)
         status = resolve_all(to, error);
     tci_environment_check(); /* a misspelt variable may be why it failed */
@@ -373,4 +401,6 @@ void tci_config_fini(tc_config *config)
     config->algorithm = NULL;
     tci_free((void *)(uintptr_t)config->hosts);
     config->hosts = NULL;
+    tci_free((void *)(uintptr_t)config->tune);
+    config->tune = NULL;
 }

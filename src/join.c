@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "algo/figures.h"
+#include "config.h"
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
@@ -13,6 +15,7 @@
 #include "layout.h"
 #include "net/tcp.h"
 #include "ring_group.h"
+#include "table.h"
 
 /* A group on its way. */
 struct join {
@@ -30,7 +33,9 @@ struct join {
     tc_future *future;
     struct tci_boot *boot; /* while it runs */
     struct tci_gloo gloo;
-    tc_dist_ctx *group;     /* from there on until its ranks have agreed on a route */
+    tc_dist_ctx *group;     /* from there on until its ranks have agreed on all they must */
+    struct tci_table table; /* rank 0's, where it has one */
+    uint8_t tune;           /* enum tci_tune; agreed */
     struct tci_error error; /* why it was given up then */
 };
 
@@ -43,6 +48,7 @@ static void free_join(struct join *join)
     tci_free(join->listen_url);
     tci_free(join->labels);
     tci_gloo_fini(&join->gloo);
+    tci_table_fini(&join->table);
     tci_free(join);
 }
 
@@ -70,28 +76,69 @@ static void leave_group(struct join *join, tc_status_t status, const char *why)
     fail_join(join, status, why);
 }
 
-/* What was begun for the group has ended: it is the caller's, or of no use. */
+/* What was begun for the group has ended: false when the join has ended with it. */
+static bool may_go_on(struct join *join, const struct tci_error *error)
+{
+    if (join->error.pub.status == TC_OK && error != NULL && error->pub.status != TC_OK) {
+        tci_error_copy(&join->error, error);
+        tci_group_close(join->group, NULL);
+    }
+    if (join->error.pub.status == TC_OK)
+        return true;
+    end_join(join, join->error.pub.status, &join->error);
+    return false;
+}
+
+/* The group is the caller's now. */
+static void have_tuned(void *arg, tc_status_t status, const struct tci_error *error)
+{
+    struct join *join = arg;
+
+    (void)status;
+    if (!may_go_on(join, error))
+        return;
+    *join->out = join->group;
+    end_join(join, TC_OK, NULL);
+}
+
+/* Groups on one host are not measured unasked: what is usual there is near enough, and they are
+ * formed by the thousand.  Nor are those that may not link all pairs. */
 static void have_agreed(void *arg, enum tci_route route, const struct tci_error *error)
 {
     struct join *join = arg;
-    tc_dist_ctx *group = join->group;
+    struct tci_comm *comm = &join->group->comm;
+    bool is_spread = tci_hosts_most(comm->hosts) > 0;
 
-    if (join->error.pub.status == TC_OK && error != NULL && error->pub.status != TC_OK) {
-        tci_error_copy(&join->error, error);
-        tci_group_close(group, NULL);
-    }
-    if (join->error.pub.status != TC_OK) {
-        end_join(join, join->error.pub.status, &join->error);
+    if (!may_go_on(join, error))
         return;
-    }
-    group->route = route;
-    *join->out = group;
-    end_join(join, TC_OK, NULL);
+    join->group->route = route;
+    if (join->is_ring)
+        have_tuned(join, TC_OK, NULL); /* its links give no choice */
+    else if (join->tune == TCI_TUNE_TABLE)
+        tci_measure_start(comm, &join->table, have_tuned, join);
+    else if (route == TCI_ROUTE_NONE &&
+             (join->tune == TCI_TUNE_MEASURE || (join->tune == TCI_TUNE_AUTO && is_spread)))
+        tci_measure_start(comm, NULL, have_tuned, join);
+    else
+        have_tuned(join, TC_OK, NULL);
+}
+
+/* What can be known without a measurement, from what all have been told. */
+static void place(const struct tci_agreed *agreed, const struct tci_hosts *hosts, uint32_t size,
+                  struct tci_figures *figures)
+{
+    uint32_t per_host = tci_hosts_most(hosts);
+
+    tci_figures_default(figures);
+    figures->eager_bytes = agreed->eager_bytes;
+    if (agreed->cores > 1)
+        tci_figures_share(figures, per_host > 0 ? per_host : size, agreed->cores);
 }
 
 static void stand(struct join *join, struct tci_transport *tcp, const struct tci_agreed *agreed,
                   struct tci_hosts *hosts)
 {
+    struct tci_figures figures;
     struct tci_comm_config config = {.rank = join->options.rank,
                                      .shown_rank = join->options.rank,
                                      .size = join->options.world_size,
@@ -99,7 +146,8 @@ static void stand(struct join *join, struct tci_transport *tcp, const struct tci
                                      .segment_bytes = agreed->segment_bytes,
                                      .numerics = agreed->numerics,
                                      .algorithm = agreed->algorithm,
-                                     .hosts = hosts};
+                                     .hosts = hosts,
+                                     .figures = &figures};
     tc_dist_ctx *group = NULL;
     struct tci_transport *view;
 
@@ -108,6 +156,7 @@ static void stand(struct join *join, struct tci_transport *tcp, const struct tci
         fail_join(join, TC_ERR_ALLOC, "no memory left for a group");
         return;
     }
+    place(agreed, hosts, (uint32_t)config.size, &figures);
     view = tci_mux_open(join->context->exec, tcp, (uint32_t)config.rank, (uint32_t)config.size);
     if (view != NULL)
         group = tci_group_new(join->context, view, &config);
@@ -121,6 +170,7 @@ static void stand(struct join *join, struct tci_transport *tcp, const struct tci
         group->comm.is_ring = true;
         group->comm.advise = tci_ring_advise;
     }
+    join->tune = agreed->tune;
     tci_log(TC_LOG_INFO, "rank %d of %d stands in its group over %s", config.rank, config.size,
             config.size == 1 ? "nothing, alone" : tcp->ops->name);
     if (!join->gloo.applies)
@@ -163,7 +213,7 @@ static void give_up(struct join *join, tc_status_t status, const char *why)
         fail_join(join, status, why);
         return;
     }
-    /* Its ranks agree on their route just now: that ends with the group. */
+    /* Its ranks agree on something just now: that ends with the group. */
     if (join->error.pub.status != TC_OK)
         return;
     tci_error_set(&join->error, status, -1, 0, "dist_init", "%s", why);
@@ -210,9 +260,12 @@ static void begin(struct tci_task *task)
                                    .labels = join->labels,
                                    .deadline_ns = TCI_NEVER};
 
-    boot.mine = (struct tci_agreed){.segment_bytes = config->segment_bytes,
-                                    .eager_bytes = config->eager_bytes,
-                                    .numerics = (uint8_t)config->numerics};
+    boot.mine = (struct tci_agreed){
+        .segment_bytes = config->segment_bytes,
+        .eager_bytes = config->eager_bytes,
+        .numerics = (uint8_t)config->numerics,
+        .tune = (uint8_t)tci_config_tune(config),
+        .cores = (uint16_t)tci_min(tci_loop_cores(tci_loop_of(exec)), UINT16_MAX)};
     if (config->algorithm != NULL)
         snprintf(boot.mine.algorithm, sizeof(boot.mine.algorithm), "%s", config->algorithm);
     if (join->options.world_size == 1) {
@@ -346,6 +399,9 @@ static struct join *join_new(tc_context *context, const tc_dist_options *options
     if (tci_row_is_meant(options->rendezvous_url) &&
         tci_row_parse(options->rendezvous_url, options->world_size, options->rank, &join->row,
                       error) != TC_OK)
+        goto free_join;
+    if (options->rank == 0 && tci_config_tune(&context->config) == TCI_TUNE_TABLE &&
+        tci_table_load(context->config.tune, &join->table, error) != TC_OK)
         goto free_join;
     if (join->url != NULL && (join->listen_url != NULL) == (options->listen_url != NULL))
         return join;

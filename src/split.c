@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "algo/algo.h"
+#include "algo/tuning.h"
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
@@ -152,6 +153,7 @@ static bool make_group(struct split *split, struct tci_transport *view,
     config->segment_bytes = parent->segment_bytes;
     config->numerics = parent->numerics;
     config->algorithm = parent->algorithm;
+    config->figures = tci_tuning_figures(&split->parent->comm);
     group = tci_group_new(parent->context, view, config);
     if (group == NULL)
         return false;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -216,6 +217,30 @@ static void an_algorithm_that_is_not_possible_is_said(void **state)
     tool_close(&run);
 }
 
+static void a_table_that_is_written_can_be_read(void **state)
+{
+    struct tool_run run;
+    char path[] = "/tmp/tcdist-tune-XXXXXX";
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    run_to_end(&run, TCPERF("2", "-b", "64", "-e", "64", "--budget", "0.001", "--tune", path));
+    if (run.exit_code == 2) {
+        assert_non_null(strstr(run.err.data, "built without cJSON"));
+    } else {
+        assert_int_equal(run.exit_code, 0);
+        assert_true(tool_count(run.out.data, "  wide_chain\n") > 0);
+        tool_close(&run);
+        setenv("TCDIST_TUNE", path, 1);
+        run_well(&run, TCPERF("2", "-b", "64", "-e", "64", "--op", "all"));
+        unsetenv("TCDIST_TUNE");
+    }
+    tool_close(&run);
+    unlink(path);
+}
+
 static void a_file_that_cannot_be_written_ends_all_ranks(void **state)
 {
     struct tool_run run;
@@ -309,6 +334,7 @@ int main(void)
         cmocka_unit_test(sizes_are_whole_elements_of_every_block),
         cmocka_unit_test(csv_has_a_line_for_each_result),
         cmocka_unit_test(an_algorithm_that_is_not_possible_is_said),
+        cmocka_unit_test(a_table_that_is_written_can_be_read),
         cmocka_unit_test(json_has_the_same_or_is_refused),
         cmocka_unit_test(a_file_that_cannot_be_written_ends_all_ranks),
         cmocka_unit_test(mistakes_are_told),

@@ -51,6 +51,10 @@ typedef struct tc_config {
     int numerics;
     /* For every collective that has it; NULL: TCDIST_ALGORITHM [chosen].  Rank 0's counts. */
     const char *algorithm;
+    /* How algorithms are chosen: off, by what is usual for loopback and for a network; measure, by
+     * what the links of a group show while it forms; auto, measured where ranks are on several
+     * hosts; else a file that tcperf --tune wrote.  NULL: TCDIST_TUNE [auto].  Rank 0's counts. */
+    const char *tune;
     /* Payload that one lane takes on at a time; 0: TCDIST_SEGMENT_BYTES.  Rank 0's counts. */
     size_t segment_bytes;
     /* Messages up to this need no credit; 0: TCDIST_EAGER_BYTES.  Rank 0's counts. */

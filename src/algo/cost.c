@@ -3,6 +3,7 @@
 #include "algo/cost.h"
 
 #include "algo/cost_walk.h"
+#include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/op.h"
@@ -15,21 +16,50 @@ enum { LEVELS = 4, ONE = 1024 /* fractions are counted in 1,024ths */ };
 /* Sums of costs stay below what an int64_t holds. */
 #define COST_MAX ((int64_t)1 << 60)
 
+/* A group of `ranks` that are on hosts as those of the whole group are: one host after the other.
+ * False without memory. */
+static bool shrink(const struct tci_shape *shape, uint32_t ranks, const struct tci_figures *figures,
+                   struct tci_shape *less)
+{
+    uint64_t *labels;
+    struct tci_hosts *hosts;
+
+    *less = *shape;
+    less->size = ranks;
+    less->root = shape->root % ranks;
+    less->hosts = NULL;
+    if (figures->per_host == 0 || ranks <= figures->per_host)
+        return true;
+    labels = tci_alloc_array(ranks, sizeof(*labels));
+    if (labels == NULL)
+        return false;
+    for (uint32_t r = 0; r < ranks; r++)
+        labels[r] = r / figures->per_host;
+    less->hosts = hosts = tci_hosts_new(labels, ranks);
+    tci_free(labels);
+    return hosts != NULL;
+}
+
+static void grown(struct tci_shape *less)
+{
+    tci_hosts_unref((struct tci_hosts *)(uintptr_t)less->hosts);
+    less->hosts = NULL;
+}
+
 /* Whether so many ranks can be walked: always a few hosts, and more where they take few steps. */
 static bool is_walked(const struct tci_plan *plan, const struct tci_shape *shape, uint32_t ranks,
                       const struct tci_figures *figures)
 {
-    struct tci_shape less = *shape;
+    struct tci_shape less;
     size_t steps = 0;
 
     if (ranks <= TCI_COST_RANKS_MIN || ranks <= tci_min(8 * (size_t)figures->per_host, 64))
         return true;
-    if (ranks > TCI_COST_RANKS_MAX)
+    if (ranks > TCI_COST_RANKS_MAX || !shrink(shape, ranks, figures, &less))
         return false;
-    less.size = ranks;
-    less.root = shape->root % ranks;
     for (less.rank = 0; less.rank < ranks; less.rank++)
         steps += plan->steps(&less);
+    grown(&less);
     return steps <= TCI_COST_STEPS_MAX;
 }
 
@@ -82,13 +112,15 @@ bool tci_cost_walk(const struct tci_plan *plan, const struct tci_shape *shape,
         doublings++;
     levels = doublings > 0 ? LEVELS : 1;
     for (uint32_t l = 0; l < levels; l++) {
-        struct tci_shape less = *shape;
+        struct tci_shape less;
+        bool is_done;
 
-        less.size = ranks;
-        less.root = shape->root % ranks;
         for (int s = 0; s < TCI_COST_SIZES; s++)
             level[l].bytes[s] = s == 0 ? 0 : lane_bytes >> (2 * (TCI_COST_SIZES - 1 - s));
-        if (!tci_cost_walk_all(plan, &less, figures, fold, &level[l]))
+        is_done = shrink(shape, ranks, figures, &less) &&
+                  tci_cost_walk_all(plan, &less, figures, fold, &level[l]);
+        grown(&less);
+        if (!is_done)
             return false;
         ranks = (ranks + 1) / 2;
     }

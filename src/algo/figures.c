@@ -35,6 +35,19 @@ void tci_figures_default(struct tci_figures *figures)
     };
 }
 
+/* A message then waits for its receiver to have its turn: docs/performance.md, four ranks on two
+ * cores. */
+#define TURN_PS ((uint64_t)15000000)
+
+void tci_figures_share(struct tci_figures *figures, uint32_t ranks, uint32_t cores)
+{
+    if (ranks <= cores)
+        return;
+    figures->load = (uint32_t)((uint64_t)ranks * 16 / cores);
+    figures->link[TCI_REACH_LOCAL].latency_ps += TURN_PS;
+    figures->link[TCI_REACH_REMOTE].latency_ps += TURN_PS;
+}
+
 static void clamp(uint64_t *value, uint64_t low, uint64_t high)
 {
     *value = *value < low ? low : *value > high ? high : *value;

@@ -9,6 +9,9 @@
 /* What is usual for TCP: on the loopback device, and on a network of 10 Gbit/s. */
 void tci_figures_default(struct tci_figures *figures);
 
+/* So many ranks of a host share so many cores. */
+void tci_figures_share(struct tci_figures *figures, uint32_t ranks, uint32_t cores);
+
 /* Bring every figure between bounds within which costs can be computed. */
 void tci_figures_clamp(struct tci_figures *figures);
 

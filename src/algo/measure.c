@@ -107,7 +107,7 @@ static void start(struct measure *self, struct tci_op_args *args, void (*next)(s
     args->name = "tune";
     args->shape.rank = (uint32_t)comm->rank;
     args->shape.size = (uint32_t)comm->size;
-    args->shape.radix = 2;
+    args->shape.radix = comm->advise == NULL ? 2 : (uint32_t)tci_max((size_t)comm->size, 2);
     args->shape.cuts = 1;
     args->shape.in_place = true;
     args->lane_elems = tci_max(args->count, 1);
@@ -240,11 +240,11 @@ static void agree(struct measure *self)
 
 /* ---- Probing -------------------------------------------------------------------------------- */
 
-static uint32_t host_of(const struct measure *self, uint32_t rank)
+static bool is_near(const struct measure *self, uint32_t a, uint32_t b)
 {
-    uint32_t per_host = tci_tuning_figures(self->comm)->per_host;
+    const struct tci_hosts *hosts = self->comm->hosts;
 
-    return per_host == 0 ? 0 : rank / per_host;
+    return hosts == NULL || hosts->host[a] == hosts->host[b];
 }
 
 /* The other rank of a pair; a rank that is left over is its own. */
@@ -254,7 +254,7 @@ static uint32_t partner_of(const struct measure *self)
     uint32_t partner = rank ^ 1;
 
     if (self->partner == 1)
-        partner = rank < half ? rank + half : rank - half;
+        partner = rank < half ? rank + half : rank < 2 * half ? rank - half : rank;
     return partner < size ? partner : rank;
 }
 
@@ -263,8 +263,7 @@ static void meet(struct measure *self);
 static void note(struct measure *self, uint32_t partner)
 {
     uint32_t rank = (uint32_t)self->comm->rank;
-    enum tci_reach reach =
-        host_of(self, rank) == host_of(self, partner) ? TCI_REACH_LOCAL : TCI_REACH_REMOTE;
+    enum tci_reach reach = is_near(self, rank, partner) ? TCI_REACH_LOCAL : TCI_REACH_REMOTE;
     uint64_t *words = &self->words[WORD_LINKS + 3 * reach];
     struct tci_link_figures link;
 
@@ -279,7 +278,7 @@ static void has_probed(struct measure *self)
 {
     uint64_t ns = tci_trace_now() - self->begin_ns;
     uint32_t partner = partner_of(self);
-    bool is_one_host = tci_tuning_figures(self->comm)->per_host == 0;
+    bool is_one_host = tci_hosts_most(self->comm->hosts) == 0;
 
     if (self->repeat == 0 || ns < self->least_ns[self->probe])
         self->least_ns[self->probe] = ns;

@@ -127,6 +127,10 @@ tc_future *tc_dist_tune_async(tc_dist_ctx *group)
         return tci_future_fail(comm->context, TC_ERR_UNSUPPORTED, "tune",
                                "tune: this group was given links between neighbours alone, and has "
                                "one plan for each call");
+    if (comm->advise != NULL)
+        return tci_future_fail(comm->context, TC_ERR_UNSUPPORTED, "tune",
+                               "tune: a group whose messages all go through rank 0 has nothing to "
+                               "choose");
     tune = tci_alloc(sizeof(*tune));
     future = tune != NULL ? tci_future_new(comm->context, NULL, NULL) : NULL;
     if (future == NULL) {

@@ -24,6 +24,7 @@ static struct tci_choices *begin(struct tci_comm *comm)
         if (comm->eager_max > 0)
             figures.eager_bytes = comm->eager_max;
     }
+    figures.per_host = tci_hosts_most(comm->hosts);
     choices = tci_choices_new(&figures, (uint32_t)comm->size, comm->segment_bytes, NULL, 0);
     if (choices == NULL)
         return NULL;

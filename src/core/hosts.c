@@ -105,3 +105,12 @@ void tci_hosts_unref(struct tci_hosts *hosts)
     if (hosts != NULL && atomic_fetch_sub_explicit(&hosts->refs, 1, memory_order_acq_rel) == 1)
         tci_free(hosts);
 }
+
+uint32_t tci_hosts_most(const struct tci_hosts *hosts)
+{
+    uint32_t most = 0;
+
+    for (uint32_t host = 0; hosts != NULL && hosts->count > 1 && host < hosts->count; host++)
+        most = tci_hosts_ranks(hosts, host) > most ? tci_hosts_ranks(hosts, host) : most;
+    return most;
+}

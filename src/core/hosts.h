@@ -26,6 +26,9 @@ struct tci_hosts *tci_hosts_new(const uint64_t *labels, uint32_t size);
 struct tci_hosts *tci_hosts_ref(struct tci_hosts *hosts);
 void tci_hosts_unref(struct tci_hosts *hosts);
 
+/* Ranks on the fullest host; 0 where all share one.  Any thread. */
+uint32_t tci_hosts_most(const struct tci_hosts *hosts);
+
 /* Ranks on a host, and the one at a place there. */
 static inline uint32_t tci_hosts_ranks(const struct tci_hosts *hosts, uint32_t host)
 {

@@ -265,6 +265,11 @@ void tci_loop_free(struct tci_loop *loop)
 
 /* ---- Asked from outside --------------------------------------------------------------------- */
 
+unsigned tci_loop_cores(const struct tci_loop *loop)
+{
+    return loop->cores;
+}
+
 void tci_loop_set_local_ranks(struct tci_loop *loop, unsigned ranks)
 {
     /* relaxed: a hint for spinning */

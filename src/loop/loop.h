@@ -41,6 +41,9 @@ int tci_loop_timeout_ms(struct tci_loop *loop);
  * stands.  Any thread. */
 void tci_loop_set_local_ranks(struct tci_loop *loop, unsigned ranks);
 
+/* Cores that this process may run on.  Any thread. */
+unsigned tci_loop_cores(const struct tci_loop *loop);
+
 /* A descriptor that is watched, level-triggered.  Embedded in its user's object.  Loop thread. */
 struct tci_watch {
     int fd;

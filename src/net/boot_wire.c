@@ -11,12 +11,15 @@
  *
  *   head      0 magic[8]   8 version   10 type   11 zero   12 length of the body
  *   JOIN      0 size   4 rank   8 address[32]   40 host   48 flags (zero)   52 zero
- *   TABLE     0 group id[16]   16 size   20 zero   24 segment bytes   32 eager bytes
- *             40 numerics   41 algorithm[23]   64 { address[32]   host   label } a rank
+ *   TABLE     0 group id[16]   16 size   20 tune   21 zero   22 cores   24 segment bytes
+ *             32 eager bytes   40 numerics   41 algorithm[23]
+ *             64 { address[32]   host   label } a rank
  *   REFUSE    0 status   4 rank at fault   8 text
  *   ROW       0 size   4 rank   8 host   16 group id[16]   32 segment bytes   40 eager bytes
  *             48 numerics   49 algorithm[23]   72 ring or not   73 zero
  */
+enum { TUNE_MAX = 3 }; /* the last of enum tci_tune, which this floor does not see */
+
 static const uint8_t magic[8] = {'t', 'c', 'd', 'i', 's', 't', '\r', '\n'};
 
 static void put_number(uint8_t *bytes, uint64_t value, size_t len)
@@ -179,6 +182,8 @@ void tci_boot_table_encode(const struct tci_boot_result *result, uint8_t *bytes)
     memset(bytes, 0, TCI_BOOT_TABLE_FIXED);
     memcpy(bytes, result->group_id, TCI_GROUP_ID);
     put_number(bytes + 16, (uint64_t)result->size, 4);
+    put_number(bytes + 20, result->agreed.tune, 1);
+    put_number(bytes + 22, result->agreed.cores, 2);
     put_agreed(&result->agreed, bytes + 24);
     for (int rank = 0; rank < result->size; rank++, each += TCI_BOOT_TABLE_EACH) {
         tci_addr_encode(&result->addrs[rank], each);
@@ -192,9 +197,11 @@ tc_status_t tci_boot_table_decode(const uint8_t *bytes, struct tci_boot_result *
     const uint8_t *each = bytes + TCI_BOOT_TABLE_FIXED;
     struct tci_agreed agreed;
 
-    if (get_number(bytes + 16, 4) != (uint64_t)result->size || get_number(bytes + 20, 4) != 0 ||
-        get_agreed(bytes + 24, &agreed) != TC_OK)
+    if (get_number(bytes + 16, 4) != (uint64_t)result->size || bytes[20] > TUNE_MAX ||
+        bytes[21] != 0 || get_agreed(bytes + 24, &agreed) != TC_OK)
         return TC_ERR_TRANSPORT;
+    agreed.tune = bytes[20];
+    agreed.cores = (uint16_t)get_number(bytes + 22, 2);
 
     for (int rank = 0; rank < result->size; rank++, each += TCI_BOOT_TABLE_EACH) {
         if (tci_addr_decode(each, &result->addrs[rank]) != TC_OK ||

@@ -7,25 +7,8 @@
 #include "measure.h"
 #include "options.h"
 #include "report.h"
+#include "tune.h"
 #include "world.h"
-
-/* The line of `bytes`, rounded up to whole elements in each block; false where that is no line of
- * its own, but the same as the one before. */
-static bool size_line(struct line *line, const struct world *world, size_t bytes)
-{
-    const struct operation *operation = line->operation;
-    size_t size = tc_dtype_size(line->dtype);
-    size_t blocks = operation->send == BLOCKS_RANKS || operation->recv == BLOCKS_RANKS
-                        ? (size_t)world->ranks
-                        : 1;
-    size_t before = line->count;
-
-    line->count = operation->recv == BLOCKS_NONE ? 0 : bytes / (size * blocks);
-    if (line->count == 0 && operation->recv != BLOCKS_NONE)
-        line->count = 1;
-    line->bytes = line->count * size * blocks;
-    return before != line->count || operation->recv == BLOCKS_NONE;
-}
 
 static tc_status_t run_line(struct world *world, struct report *report, const struct line *line)
 {
@@ -90,7 +73,7 @@ static tc_status_t run_sizes(struct world *world, struct report *report, struct 
     line->count = 0;
     for (size_t bytes = options->bytes_min; bytes <= options->bytes_max && status == TC_OK;
          bytes *= options->factor) {
-        if (size_line(line, world, bytes))
+        if (line_size(line, world, bytes))
             status = run_places(world, report, line);
         if (line->operation->recv == BLOCKS_NONE)
             break;
@@ -180,7 +163,11 @@ static int run(struct world *world)
         return EXIT_USAGE;
     }
     status = world_alloc(world, largest_bytes(world));
-    for (int i = 0; i < world->options->operations.count && status == TC_OK; i++)
+    if (status == TC_OK && world->options->tune_path != NULL)
+        status = tune(world, &report);
+    for (int i = 0; i < world->options->operations.count && status == TC_OK &&
+                    world->options->tune_path == NULL;
+         i++)
         status = run_operation(world, &report, &operations[world->options->operations.numbers[i]]);
     wrong = report.wrong;
     if (!report_close(&report) || status != TC_OK)

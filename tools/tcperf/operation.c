@@ -6,26 +6,28 @@ static void start_allreduce(tc_dist_ctx *group, const struct line *line, uint64_
                             tc_future **out)
 {
     *out = tc_allreduce_async(group, tag, line->send, line->recv, line->count, line->dtype,
-                              line->reduce, NULL);
+                              line->reduce, line->call);
 }
 
 static void start_broadcast(tc_dist_ctx *group, const struct line *line, uint64_t tag,
                             tc_future **out)
 {
-    *out = tc_broadcast_async(group, tag, line->recv, line->count, line->dtype, line->root, NULL);
+    *out = tc_broadcast_async(group, tag, line->recv, line->count, line->dtype, line->root,
+                              line->call);
 }
 
 static void start_allgather(tc_dist_ctx *group, const struct line *line, uint64_t tag,
                             tc_future **out)
 {
-    *out = tc_allgather_async(group, tag, line->send, line->recv, line->count, line->dtype, NULL);
+    *out = tc_allgather_async(group, tag, line->send, line->recv, line->count, line->dtype,
+                              line->call);
 }
 
 static void start_reduce_scatter(tc_dist_ctx *group, const struct line *line, uint64_t tag,
                                  tc_future **out)
 {
     *out = tc_reduce_scatter_async(group, tag, line->send, line->recv, line->count, line->dtype,
-                                   line->reduce, NULL);
+                                   line->reduce, line->call);
 }
 
 static void start_reduce(tc_dist_ctx *group, const struct line *line, uint64_t tag, tc_future **out)
@@ -50,14 +52,14 @@ static void start_scatter(tc_dist_ctx *group, const struct line *line, uint64_t 
 static void start_alltoall(tc_dist_ctx *group, const struct line *line, uint64_t tag,
                            tc_future **out)
 {
-    *out = tc_alltoall_async(group, tag, line->send, line->recv, line->count, line->dtype, NULL);
+    *out =
+        tc_alltoall_async(group, tag, line->send, line->recv, line->count, line->dtype, line->call);
 }
 
 static void start_barrier(tc_dist_ctx *group, const struct line *line, uint64_t tag,
                           tc_future **out)
 {
-    (void)line;
-    *out = tc_barrier_async(group, tag, NULL);
+    *out = tc_barrier_async(group, tag, line->call);
 }
 
 /* Every rank sends to the next one and receives from the one before. */

@@ -44,9 +44,10 @@ struct line {
     tc_reduce_op_t reduce;
     bool is_in_place;
     int root;
-    size_t count; /* elements of a block */
-    size_t bytes; /* of the larger buffer: what the size column says */
-    void *send;   /* borrowed */
+    size_t count;           /* elements of a block */
+    size_t bytes;           /* of the larger buffer: what the size column says */
+    const tc_options *call; /* borrowed; NULL: the library's default */
+    void *send;             /* borrowed */
     void *recv;
 };
 

@@ -26,7 +26,8 @@ enum {
     KEY_NUMERICS,
     KEY_SPOIL,
     KEY_CSV,
-    KEY_JSON
+    KEY_JSON,
+    KEY_TUNE
 };
 
 /* Above these a number is a typing error. */
@@ -70,6 +71,9 @@ static const struct argp_option argp_options[] = {
     {NULL, 0, NULL, 0, "Where it is written:", 4},
     {"csv", KEY_CSV, "FILE", 0, "Comma-separated values too; -: instead of the table", 4},
     {"json", KEY_JSON, "FILE", 0, "JSON too; -: instead of the table", 4},
+    {"tune", KEY_TUNE, "FILE", 0,
+     "Measure every algorithm of every collective; write a table of the fastest, for TCDIST_TUNE",
+     4},
     {NULL, 0, NULL, 0, "Else:", -1},
     {0},
 };
@@ -289,6 +293,10 @@ static void finish_options(struct options *options, struct argp_state *state)
         options->is_in_place = options->is_out_of_place = true;
     if (options->json_path != NULL && !report_has_json())
         argp_error(state, "--json is not there: tcperf was built without cJSON");
+    if (options->tune_path != NULL && !report_has_json())
+        argp_error(state, "--tune is not there: tcperf was built without cJSON");
+    if (options->tune_path != NULL && options->algorithm != NULL)
+        argp_error(state, "--tune measures every algorithm: leave --algorithm out");
     if (options->json_path != NULL && options->csv_path != NULL &&
         strcmp(options->json_path, "-") == 0 && strcmp(options->csv_path, "-") == 0)
         argp_error(state, "only one of --csv and --json can be standard output");
@@ -304,6 +312,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_JSON:
         options->json_path = arg;
+        return 0;
+    case KEY_TUNE:
+        options->tune_path = arg;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "'%s' is not an option", arg);

@@ -44,6 +44,7 @@ struct options {
     const char *algorithm; /* borrowed from argv, as those below; NULL: chosen by the library */
     const char *csv_path;  /* NULL: none; "-": standard output, instead of the table */
     const char *json_path;
+    const char *tune_path; /* not NULL: measure every algorithm, and write which is the fastest */
 };
 
 /* Ends the process when the command line is wrong, or asks for help. */

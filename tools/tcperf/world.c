@@ -137,8 +137,26 @@ const char *world_algorithm(const struct world *world, const struct line *line, 
         return "-"; /* sends and receives have nothing to choose */
     tc_options_default(&options);
     options.algorithm = asked;
+    if (line->call != NULL)
+        options.numerics = line->call->numerics;
     return tc_algorithm(world->group, line->operation->name, line->count, line->dtype, line->reduce,
                         &options);
+}
+
+bool line_size(struct line *line, const struct world *world, size_t bytes)
+{
+    const struct operation *operation = line->operation;
+    size_t size = tc_dtype_size(line->dtype);
+    size_t blocks = operation->send == BLOCKS_RANKS || operation->recv == BLOCKS_RANKS
+                        ? (size_t)world->ranks
+                        : 1;
+    size_t before = line->count;
+
+    line->count = operation->recv == BLOCKS_NONE ? 0 : bytes / (size * blocks);
+    if (line->count == 0 && operation->recv != BLOCKS_NONE)
+        line->count = 1;
+    line->bytes = line->count * size * blocks;
+    return before != line->count || operation->recv == BLOCKS_NONE;
 }
 
 /* In place an all-gather's own block lies where the result has it; all others begin alike. */

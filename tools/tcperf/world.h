@@ -37,6 +37,10 @@ const char *world_algorithm(const struct world *world, const struct line *line, 
 /* Leaves the group, in order or at once: then the others' operations fail instead of waiting. */
 void world_close(struct world *world, bool is_in_order);
 
+/* Makes it the line of `bytes`, rounded up to whole elements in each block; false where that is no
+ * line of its own, but the same as the one before. */
+bool line_size(struct line *line, const struct world *world, size_t bytes);
+
 /* Points a line to the data of one of the collectives that are in flight together. */
 void world_place(const struct world *world, struct line *line, int tag_index);
 
