@@ -242,10 +242,45 @@ static void a_cancel_at_any_moment_harms_nothing(void **state)
     assert_int_equal(tci_alloc_live(), live);
 }
 
+/* A group that is closed at any moment: every call ends, and gives everything back. */
+static void a_close_at_any_moment_ends_all(void **state)
+{
+    uint64_t live = tci_alloc_live(), random = 11, failed = 0, done = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < (test_effort() == 0 ? 24 : 150); seed++) {
+        struct sim_world *world = new_world(3, seed);
+
+        for (int c = 0; c < CALLS; c++)
+            prepare(c, world->size, &random);
+        start_all(world, &random, seed);
+        (void)sim_world_run(world, &calls[0][0].future, 1, sim_random(&random) % 300000);
+        for (int c = 1; c < CALLS; c++)
+            (void)sim_world_run(world, &calls[c][0].future, 1, sim_random(&random) % 300000);
+        sim_world_free(world);
+        for (int c = 0; c < CALLS; c++)
+            for (uint32_t r = 0; r < 3; r++) {
+                tc_status_t status = tc_future_test(calls[c][r].future);
+
+                assert_true(status == TC_OK || status == TC_ERR_CLOSED);
+                if (status == TC_OK)
+                    check(c, r);
+                failed += status != TC_OK;
+                done += status == TC_OK;
+                tc_future_release(calls[c][r].future);
+            }
+    }
+    print_message("%llu calls were closed, %llu were done before\n", (unsigned long long)failed,
+                  (unsigned long long)done);
+    assert_true(failed > 0 && done > 0);
+    assert_int_equal(tci_alloc_live(), live);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_right_however_messages_come),
+        cmocka_unit_test(a_close_at_any_moment_ends_all),
         cmocka_unit_test(a_cancel_at_any_moment_harms_nothing),
     };
 
