@@ -14,98 +14,17 @@
 #include "algo/algo.h"
 #include "core/alloc.h"
 #include "core/base.h"
-#include "sim/world_sim.h"
-#include "support/coll_case.h"
-
-enum { BATCH = 48 };
-
-/* Cases of a batch run at once, each under its own tag, started in another order on each rank. */
-struct batch {
-    struct sim_world *world;
-    struct coll_run runs[BATCH];
-    int count;
-    uint64_t random, total;
-};
-
-static void shuffle(int *order, int count, uint64_t *random)
-{
-    for (int i = 0; i < count; i++)
-        order[i] = i;
-    for (int i = count - 1; i > 0; i--) {
-        int other = (int)(sim_random(random) % (uint64_t)(i + 1)), kept = order[i];
-
-        order[i] = order[other];
-        order[other] = kept;
-    }
-}
-
-static void check_settled(struct batch *batch, struct coll_run *run)
-{
-    size_t n = batch->world->size;
-    char text[160];
-
-    if (!sim_world_run(batch->world, run->future, n, TCI_NEVER))
-        fail_msg("%s: hangs", coll_describe(run, text, sizeof(text)));
-    for (size_t r = 0; r < n; r++)
-        if (tc_future_test(run->future[r]) != TC_OK)
-            fail_msg("%s: %s", coll_describe(run, text, sizeof(text)),
-                     tc_future_error(run->future[r])->message);
-}
-
-static void flush(struct batch *batch)
-{
-    int order[BATCH];
-
-    for (uint32_t r = 0; r < batch->world->size; r++) {
-        shuffle(order, batch->count, &batch->random);
-        for (int i = 0; i < batch->count; i++)
-            coll_start(&batch->runs[order[i]], sim_group(batch->world, r), (int)r);
-    }
-    for (int i = 0; i < batch->count; i++)
-        check_settled(batch, &batch->runs[i]);
-    for (int i = 0; i < batch->count; i++)
-        coll_check(&batch->runs[i]);
-    batch->total += (uint64_t)batch->count;
-    batch->count = 0;
-    assert_int_equal(sim_net_early(batch->world->net), 0);
-}
-
-static void add(struct batch *batch, struct coll_case what)
-{
-    what.tag = (uint64_t)batch->count * UINT64_C(0x9e3779b97f4a7c15);
-    what.seed = (unsigned)(batch->total * BATCH + (uint64_t)batch->count);
-    coll_prepare(&batch->runs[batch->count++], &what, (int)batch->world->size);
-    if (batch->count == BATCH)
-        flush(batch);
-}
-
-/* The calls that take a plan: one, or two where there is a form with counts. */
-static int kinds_of(const struct tci_plan *plan, enum coll_kind kinds_out[2])
-{
-    static const enum tci_coll colls[COLL_KINDS] = {
-        [COLL_ALLREDUCE] = TCI_COLL_ALLREDUCE,   [COLL_REDUCE_SCATTER] = TCI_COLL_REDUCE_SCATTER,
-        [COLL_BROADCAST] = TCI_COLL_BROADCAST,   [COLL_ALLGATHER] = TCI_COLL_ALLGATHER,
-        [COLL_REDUCE] = TCI_COLL_REDUCE,         [COLL_GATHER] = TCI_COLL_GATHER,
-        [COLL_SCATTER] = TCI_COLL_SCATTER,       [COLL_ALLTOALL] = TCI_COLL_ALLTOALL,
-        [COLL_ALLGATHERV] = TCI_COLL_ALLGATHERV, [COLL_REDUCE_SCATTERV] = TCI_COLL_REDUCE_SCATTERV,
-        [COLL_ALLTOALLV] = TCI_COLL_ALLTOALLV};
-    int count = 0;
-
-    for (int kind = 0; kind < COLL_KINDS; kind++)
-        if (colls[kind] == plan->coll || (tci_coll_base(colls[kind]) == plan->coll && !plan->equal))
-            kinds_out[count++] = kind;
-    return count;
-}
+#include "sim_batch.h"
 
 /* The exact reference takes its time, for each rank. */
-static bool may_be_exact(const struct batch *batch, const struct tci_plan *plan,
+static bool may_be_exact(const struct sim_batch *batch, const struct tci_plan *plan,
                          const struct coll_case *what)
 {
     return plan->whole && what->count * (size_t)batch->world->size <= 4000;
 }
 
 /* One plan on one count: in place and not, with all numerics that it may, several operators. */
-static void add_kind(struct batch *batch, const struct tci_plan *plan, struct coll_case what)
+static void add_kind(struct sim_batch *batch, const struct tci_plan *plan, struct coll_case what)
 {
     static const struct {
         tc_dtype_t dtype;
@@ -125,15 +44,15 @@ static void add_kind(struct batch *batch, const struct tci_plan *plan, struct co
                 what.numerics = numerics;
                 what.root = (int)((what.count + w) % batch->world->size);
                 if (!in_place || coll_can_be_in_place(what.kind))
-                    add(batch, what);
+                    sim_batch_add(batch, what);
             }
 }
 
-static void add_plan(struct batch *batch, const struct tci_plan *plan, size_t count)
+static void add_plan(struct sim_batch *batch, const struct tci_plan *plan, size_t count)
 {
     struct coll_case what = {.count = count, .algorithm = plan->name};
     enum coll_kind kinds[2];
-    int n = kinds_of(plan, kinds);
+    int n = sim_kinds_of(plan, kinds);
 
     for (int k = 0; k < n; k++) {
         what.kind = kinds[k];
@@ -145,7 +64,7 @@ static uint64_t all_plans(uint32_t size, const struct sim_world_config *config,
                           const size_t *counts, size_t n_counts)
 {
     uint64_t live = tci_alloc_live(), total;
-    struct batch *batch = calloc(1, sizeof(*batch));
+    struct sim_batch *batch = calloc(1, sizeof(*batch));
 
     assert_non_null(batch);
     batch->world = sim_world_new(size, config);
@@ -154,7 +73,7 @@ static uint64_t all_plans(uint32_t size, const struct sim_world_config *config,
         for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++)
             add_plan(batch, *plan, counts[c]);
     if (batch->count > 0)
-        flush(batch);
+        sim_batch_flush(batch);
     sim_world_free(batch->world);
     total = batch->total;
     free(batch);
@@ -202,7 +121,7 @@ static void plans_for_several_hosts_on_2_to_17_ranks(void **state)
     enum { SIZE_MAX_HERE = 17, LAYOUTS = 6 };
     uint64_t hosts[SIZE_MAX_HERE];
     struct sim_world_config config;
-    struct batch *batch = calloc(1, sizeof(*batch));
+    struct sim_batch *batch = calloc(1, sizeof(*batch));
 
     (void)state;
     assert_non_null(batch);
@@ -218,7 +137,7 @@ static void plans_for_several_hosts_on_2_to_17_ranks(void **state)
                 if ((*plan)->by_host)
                     add_plan(batch, *plan, 1000 + layout);
             if (batch->count > 0)
-                flush(batch);
+                sim_batch_flush(batch);
             sim_world_free(batch->world);
         }
     print_message("%llu collectives\n", (unsigned long long)batch->total);
@@ -257,7 +176,7 @@ static void exchange(uint32_t n, size_t count, uint64_t seed, tc_future **future
     config.net.jitter = (double)seed;
     config.net.seed = seed;
     struct sim_world *world = sim_world_new(n, &config);
-    shuffle(order, (int)(2 * pairs), &random);
+    sim_shuffle(order, (int)(2 * pairs), &random);
     for (size_t i = 0; i < 2 * pairs; i++) {
         size_t what = (size_t)order[i], pair = what % pairs;
         uint32_t from = (uint32_t)(pair / n), to = (uint32_t)(pair % n);
@@ -315,13 +234,13 @@ static uint64_t time_of(const char *algorithm, size_t count, const struct sim_wo
                              .numerics = TC_NUMERICS_FAST,
                              .algorithm = algorithm};
     struct sim_world *world = sim_world_new(8, config);
-    struct batch batch = {.world = world};
+    struct sim_batch batch = {.world = world};
     uint64_t now;
 
     coll_prepare(&run, &what, 8);
     for (uint32_t r = 0; r < 8; r++)
         coll_start(&run, sim_group(world, r), (int)r);
-    check_settled(&batch, &run);
+    sim_batch_settle(&batch, &run);
     now = world->clock.now_ns;
     coll_check(&run);
     sim_world_free(world);

@@ -203,6 +203,7 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
     comm->shown_rank = config->shown_rank;
     comm->group = config->group;
     comm->segment_bytes = config->segment_bytes;
+    comm->window = TCI_WINDOW;
     comm->numerics = config->numerics;
     snprintf(comm->algorithm, sizeof(comm->algorithm), "%s", config->algorithm);
     if (config->figures != NULL)

@@ -41,6 +41,7 @@ struct tci_comm {
     int rank, size, shown_rank;
     uint64_t group;
     size_t segment_bytes;
+    uint32_t window; /* steps of a lane that may be open at once: 2 … TCI_WINDOW */
     int numerics;
     char algorithm[24];
     size_t eager_max;

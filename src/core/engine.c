@@ -288,8 +288,8 @@ static bool open_step(struct tci_lane *lane, uint32_t k, const struct tci_step *
 static bool open_steps(struct tci_lane *lane)
 {
     const struct tci_op *op = lane->op;
-    uint32_t left = op->steps - lane->base;
-    uint64_t within = left >= TCI_WINDOW ? ~UINT64_C(0) : (UINT64_C(1) << left) - 1;
+    uint32_t most = (uint32_t)tci_min(op->steps - lane->base, op->comm->window);
+    uint64_t within = most >= TCI_WINDOW ? ~UINT64_C(0) : (UINT64_C(1) << most) - 1;
     uint64_t ended_before = lane->ended;
 
     for (uint64_t closed = within & ~lane->open; closed != 0; closed &= closed - 1) {

@@ -22,8 +22,10 @@ enum { TRACE_EVENTS = 8 };
 
 void sim_world_config_default(struct sim_world_config *config)
 {
-    *config = (struct sim_world_config){
-        .segment_bytes = (size_t)1 << 20, .timeout_ms = 30000, .algorithm = ""};
+    *config = (struct sim_world_config){.segment_bytes = (size_t)1 << 20,
+                                        .window = TCI_WINDOW,
+                                        .timeout_ms = 30000,
+                                        .algorithm = ""};
     sim_net_config_default(&config->net);
 }
 
@@ -71,6 +73,7 @@ static bool open_rank(struct sim_world *world, uint32_t r, const struct sim_worl
         return rank->group != NULL;
     }
     rank->is_open = tci_comm_init(&rank->comm, rank->context, transport, &comm) == 0;
+    rank->comm.window = config->window;
     return rank->is_open;
 }
 

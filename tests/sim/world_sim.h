@@ -10,6 +10,7 @@
 struct sim_world_config {
     struct sim_net_config net;
     size_t segment_bytes;
+    uint32_t window; /* 2 … TCI_WINDOW */
     int timeout_ms;
     const char *algorithm; /* of every call, where it has that; "" for none */
     const uint64_t *hosts; /* a label a rank, equal on one host; NULL: all on one */
