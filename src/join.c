@@ -409,9 +409,18 @@ no_memory:
     tci_error_set(error, TC_ERR_ALLOC, -1, 0, "dist_init", "dist_init: no memory left");
 free_join:
     if (join != NULL)
-        tci_row_forget(&join->row); /* still the caller's */
+        tci_row_forget(&join->row); /* closed by name: without memory there may be no list */
     free_join(join);
     return NULL;
+}
+
+/* Descriptors are taken over by every call whose arguments are right. */
+static tc_future *refuse(tc_context *context, const tc_dist_options *options,
+                         const struct tci_error *error)
+{
+    if (error->pub.status == TC_ERR_ALLOC)
+        tci_row_discard(options->rendezvous_url);
+    return tci_future_failed(context, error);
 }
 
 tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is_from_env,
@@ -422,16 +431,16 @@ tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is
     tc_future *future;
 
     if (tci_join_check(context, options, out, &error) != TC_OK)
-        return tci_future_failed(context, &error);
+        return refuse(context, options, &error);
     join = join_new(context, options, &error);
     if (join == NULL)
-        return tci_future_failed(context, &error);
+        return refuse(context, options, &error);
     join->future = tci_future_new(context, cancel, join);
     if (join->future == NULL) {
         tci_error_set(&error, TC_ERR_ALLOC, -1, 0, "dist_init", "dist_init: no memory left");
         tci_row_forget(&join->row);
         free_join(join);
-        return tci_future_failed(context, &error);
+        return refuse(context, options, &error);
     }
     join->is_from_env = is_from_env;
     join->out = out;

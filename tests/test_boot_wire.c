@@ -217,6 +217,42 @@ static void a_table_is_read_back_or_refused(void **state)
     }
 }
 
+static void a_row_is_read_back_or_refused(void **state)
+{
+    const struct tci_boot_row from = {
+        .size = 9,
+        .rank = 4,
+        .host = 0x1122334455667788,
+        .group_id = {1, 2, 3},
+        .agreed = {.segment_bytes = 1 << 20, .eager_bytes = 77, .numerics = 2, .algorithm = "ring"},
+        .is_ring = true};
+    uint8_t bytes[TCI_BOOT_ROW_LEN], again[TCI_BOOT_ROW_LEN];
+    struct tci_boot_row to;
+
+    (void)state;
+    tci_boot_row_encode(&from, bytes);
+    assert_int_equal(tci_boot_row_decode(bytes, &to), TC_OK);
+    assert_int_equal(to.size, 9);
+    assert_int_equal(to.rank, 4);
+    assert_int_equal(to.host, from.host);
+    assert_memory_equal(to.group_id, from.group_id, TCI_GROUP_ID);
+    assert_int_equal(to.agreed.eager_bytes, 77);
+    assert_string_equal(to.agreed.algorithm, "ring");
+    assert_true(to.is_ring);
+
+    /* What is accepted says all that its bytes say. */
+    for (size_t bit = 0; bit < 8 * sizeof bytes; bit++) {
+        tci_boot_row_encode(&from, bytes);
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        if (tci_boot_row_decode(bytes, &to) != TC_OK)
+            continue;
+        tci_boot_row_encode(&to, again);
+        assert_memory_equal(again, bytes, sizeof bytes);
+    }
+    memset(bytes, 0xff, sizeof bytes);
+    assert_int_not_equal(tci_boot_row_decode(bytes, &to), TC_OK);
+}
+
 static void a_name_of_an_algorithm_without_end_is_refused(void **state)
 {
     struct room room;
@@ -318,6 +354,7 @@ int main(void)
         cmocka_unit_test(strangers_are_known_by_their_first_byte),
         cmocka_unit_test(a_join_is_read_back_or_refused),
         cmocka_unit_test(a_table_is_read_back_or_refused),
+        cmocka_unit_test(a_row_is_read_back_or_refused),
         cmocka_unit_test(a_name_of_an_algorithm_without_end_is_refused),
         cmocka_unit_test(noise_is_read_without_harm),
         cmocka_unit_test(a_refusal_carries_the_error),

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "algo/algo.h"
+#include "core/alloc.h"
 #include "core/base.h"
 #include "ring_group.h"
 #include "support/row_world.h"
@@ -353,6 +354,38 @@ static void sizes_that_differ_are_told(void **state)
             fail_msg("rank %d: %s", r, ranks[r].why);
 }
 
+static uint64_t fail_at;
+
+static void begin_to_fail(void)
+{
+    tci_alloc_fail_at(fail_at, 0);
+}
+
+/* Whoever has no memory ends the group for all; nobody waits, and nothing is kept. */
+static void missing_memory_ends_the_group_for_all(void **state)
+{
+    uint64_t before = tci_alloc_live();
+    bool is_whole = false;
+
+    (void)state;
+    row_world_before = begin_to_fail;
+    for (fail_at = 1; !is_whole; fail_at++) {
+        assert_true(fail_at < 1000);
+        row_world_link(ranks, 4, ROW_RING);
+        for (int r = 0; r < 4; r++)
+            ranks[r].timeout_ms = 10000;
+        row_world_run(ranks, 4);
+        tci_alloc_fail_at(0, 0);
+        is_whole = true;
+        for (int r = 0; r < 4; r++) {
+            is_whole = is_whole && ranks[r].status == TC_OK;
+            assert_int_not_equal(ranks[r].status, TC_ERR_TIMEOUT);
+        }
+        assert_int_equal(tci_alloc_live(), before);
+    }
+    row_world_before = NULL;
+}
+
 static void urls_are_checked(void **state)
 {
     static const struct {
@@ -418,6 +451,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_does_not_come_is_named),
         cmocka_unit_test(ends_that_are_swapped_are_told),
         cmocka_unit_test(sizes_that_differ_are_told),
+        cmocka_unit_test(missing_memory_ends_the_group_for_all),
         cmocka_unit_test(urls_are_checked),
     };
 

@@ -168,6 +168,21 @@ void tci_row_take(struct tci_row *row)
     row->spare = -1;
 }
 
+void tci_row_discard(const char *url)
+{
+    int last = -1;
+
+    if (!tci_row_is_meant(url))
+        return;
+    for (const char *at = url + sizeof(scheme) - 1; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (*at < '0' || *at > '9' || atoi(at) == last || !is_connected(atoi(at)))
+            continue;
+        last = atoi(at);
+        close(last);
+    }
+}
+
 void tci_row_forget(struct tci_row *row)
 {
     tci_free(row->fds);

@@ -26,6 +26,8 @@ tc_status_t tci_row_parse(const char *url, int size, int rank, struct tci_row *r
                           struct tci_error *error);
 /* Make them this process's own: non-blocking, closed on exec; the spare one is closed. */
 void tci_row_take(struct tci_row *row);
+/* Close what an URL gives as far as it is connected; takes no memory.  Harmless for other URLs. */
+void tci_row_discard(const char *url);
 /* Free the list, without closing anything. */
 void tci_row_forget(struct tci_row *row);
 /* Close what is there, and forget. */

@@ -77,16 +77,9 @@ void row_world_link(struct row_rank *ranks, int size, enum row_form form)
 static void *live(void *arg)
 {
     struct row_rank *self = arg;
-    tc_config config;
 
-    tc_config_default(&config);
-    config.numerics = self->numerics;
-    config.timeout_ms = self->timeout_ms;
-    self->culprit = -1;
-    self->status = tc_init_config(&config, &self->context);
-    if (self->status == TC_OK)
-        self->status = tc_dist_init(self->context, TC_DIST_RING, self->size, self->rank, self->url,
-                                    &self->group);
+    self->status =
+        tc_dist_init(self->context, TC_DIST_RING, self->size, self->rank, self->url, &self->group);
     if (self->status == TC_OK && self->body != NULL)
         self->body(self);
     if (self->status == TC_OK)
@@ -99,8 +92,21 @@ static void *live(void *arg)
     return NULL;
 }
 
+void (*row_world_before)(void);
+
 void row_world_run(struct row_rank *ranks, int size)
 {
+    for (int r = 0; r < size; r++) {
+        tc_config config;
+
+        tc_config_default(&config);
+        config.numerics = ranks[r].numerics;
+        config.timeout_ms = ranks[r].timeout_ms;
+        ranks[r].culprit = -1;
+        assert_int_equal(tc_init_config(&config, &ranks[r].context), TC_OK);
+    }
+    if (row_world_before != NULL)
+        row_world_before();
     for (int r = 0; r < size; r++)
         assert_int_equal(pthread_create(&ranks[r].thread, NULL, live, &ranks[r]), 0);
     for (int r = 0; r < size; r++)

@@ -29,6 +29,8 @@ struct row_rank {
 
 /* URLs of `size` ranks over new socket pairs. */
 void row_world_link(struct row_rank *ranks, int size, enum row_form form);
+/* Called by row_world_run when all contexts are there, before the ranks join; NULL: nothing. */
+extern void (*row_world_before)(void);
 /* Each rank joins, runs its body, finalizes; returns when all have ended. */
 void row_world_run(struct row_rank *ranks, int size);
 /* The same, and fails the test unless all find everything right. */
