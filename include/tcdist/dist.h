@@ -46,10 +46,11 @@ TC_API void tc_dist_options_default(tc_dist_options *options);
  * it reached rank 0.  With world_size 1 the URL may be NULL and no socket is opened.
  *
  * Or descriptors of connected stream sockets (socket pairs, say, that ranks have inherited), which
- * then belong to the library, whatever comes but TC_ERR_INVALID_ARG; nothing is listened to: "fd://5,-,6,7" has one for each rank and "-" in this one's place; "fd://3,4" has
- * those to the ranks before and after this one (of two ranks, one will do).  With four ranks and
- * more such a ring carries what goes along it: all-reduce, broadcast, all-gather, barrier, send and
- * receive between neighbours, reduce-scatter with fast numerics; else TC_ERR_UNSUPPORTED.
+ * then belong to the library, whatever comes but TC_ERR_INVALID_ARG; nothing is listened to:
+ * "fd://5,-,6,7" has one for each rank and "-" in this one's place; "fd://3,4" has those to the
+ * ranks before and after this one (of two ranks, one will do).  With four ranks and more such a
+ * ring carries what goes along it: all-reduce, broadcast, all-gather, barrier, send and receive
+ * between neighbours, reduce-scatter with fast numerics; else TC_ERR_UNSUPPORTED.
  *
  * Errors: TC_ERR_INVALID_ARG, TC_ERR_UNSUPPORTED_FAMILY, TC_ERR_TIMEOUT (names the ranks that
  * did not come), TC_ERR_RENDEZVOUS, TC_ERR_TRANSPORT.  Not from a continuation. */
