@@ -213,12 +213,41 @@ static void a_cost_grows_with_bytes_and_with_figures(void **state)
         }
 }
 
+/* For the plots of docs/plans.md: the simulated and the modelled time of every all-reduce and
+ * broadcast, as CSV into the file that TCDIST_TEST_CURVES names. */
+static void the_curves_are_written_where_asked_for(void **state)
+{
+    static const uint32_t sizes[] = {4, 16, 64};
+    const char *path = getenv("TCDIST_TEST_CURVES");
+    struct sim_net_config net;
+    struct tci_figures figures;
+    FILE *file;
+
+    (void)state;
+    if (path == NULL)
+        skip();
+    file = fopen(path, "w");
+    assert_non_null(file);
+    sim_net_config_default(&net);
+    figures_of(&net, &figures);
+    fputs("collective,algorithm,ranks,bytes,simulated_us,modelled_us\n", file);
+    for (size_t p = 0; tci_plans[p] != NULL; p++)
+        for (size_t s = 0; s < TCI_LEN(sizes) && tci_plans[p]->coll <= TCI_COLL_BROADCAST; s++)
+            for (size_t bytes = 64; bytes <= (size_t)1 << 22; bytes *= 4)
+                fprintf(file, "%s,%s,%u,%zu,%.3f,%.3f\n", tci_coll_name(tci_plans[p]->coll),
+                        tci_plans[p]->name, sizes[s], bytes,
+                        (double)simulate(tci_plans[p], sizes[s], bytes, &net) * 1e-3,
+                        model_ns(tci_plans[p], sizes[s], bytes, &figures) * 1e-3);
+    assert_int_equal(fclose(file), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_model_is_near_the_simulator),
         cmocka_unit_test(large_groups_are_near_the_simulator_too),
         cmocka_unit_test(a_cost_grows_with_bytes_and_with_figures),
+        cmocka_unit_test(the_curves_are_written_where_asked_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
