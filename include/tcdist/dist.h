@@ -90,8 +90,9 @@ TC_API tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out);
  * one by one, in any order and from any thread: a connection stays until the last group over it has
  * been left on both sides.  The loss of a rank breaks the groups that it belongs to, and no others.
  * Settings (segment size, numerics, algorithm) are those of `group`.
- * Errors: TC_ERR_INVALID_ARG, TC_ERR_ALLOC, and those of the operations of `group`:
- * TC_ERR_TIMEOUT names a rank that did not take part.  Not from a continuation. */
+ * Errors: TC_ERR_INVALID_ARG, TC_ERR_ALLOC, TC_ERR_UNSUPPORTED where the group was given links
+ * between neighbours alone, and those of the operations of `group`: TC_ERR_TIMEOUT names a rank
+ * that did not take part.  Not from a continuation. */
 TC_API tc_status_t tc_dist_split(tc_dist_ctx *group, int color, int key, tc_dist_ctx **out);
 
 /* The same without waiting: *out is set when the future has settled TC_OK, and must stay writable
