@@ -52,9 +52,9 @@ static void all_reduce(const struct tci_plan *plan, uint32_t ranks,
         bool in_place = mixed && r % 2 == 1;
 
         memcpy(sums->out[r], sums->in[r], sizeof(sums->in[r]));
-        futures[r] = tc_allreduce_async(sim_group(world, r), 1,
-                                        in_place ? sums->out[r] : sums->in[r], sums->out[r], COUNT,
-                                        TC_DTYPE_F32, TC_REDUCE_SUM, &options);
+        futures[r] =
+            tc_allreduce_async(sim_group(world, r), 1, in_place ? sums->out[r] : sums->in[r],
+                               sums->out[r], COUNT, TC_DTYPE_F32, TC_REDUCE_SUM, &options);
     }
     if (!sim_world_run(world, futures, ranks, TCI_NEVER))
         fail_msg("%s of %u ranks hangs", plan->name, ranks);
