@@ -144,7 +144,7 @@ static void a_loop_that_the_caller_turns_gives_the_same(void **state)
 }
 
 /* Sizes above the eager limit, several lanes, odd lengths; each algorithm by name. */
-static void long_payloads(int size, size_t segment_bytes)
+static void long_payloads(int size, size_t segment_bytes, const char *hosts)
 {
     static const struct {
         enum coll_kind kind;
@@ -175,6 +175,8 @@ static void long_payloads(int size, size_t segment_bytes)
                 {COLL_GATHER, "tree", false},
                 {COLL_SCATTER, "tree", false},
                 {COLL_ALLREDUCE, "centralized", false},
+                {COLL_ALLREDUCE, "two_level", true},
+                {COLL_BROADCAST, "two_level", false},
                 {COLL_ALLGATHER, "bruck", false},
                 {COLL_ALLGATHERV, "dissemination", false},
                 {COLL_REDUCE_SCATTER, "pairwise", true},
@@ -193,6 +195,7 @@ static void long_payloads(int size, size_t segment_bytes)
     assert_non_null(batch);
     tc_config_default(&config);
     config.segment_bytes = segment_bytes;
+    config.hosts = hosts;
     world_open(&world, size, &config);
     batch->world = &world;
     for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++)
@@ -221,19 +224,19 @@ static void long_payloads(int size, size_t segment_bytes)
 static void long_payloads_on_2_ranks(void **state)
 {
     (void)state;
-    long_payloads(2, 0);
+    long_payloads(2, 0, NULL);
 }
 
 static void long_payloads_on_3_ranks_in_small_segments(void **state)
 {
     (void)state;
-    long_payloads(3, 4096);
+    long_payloads(3, 4096, "1,2");
 }
 
 static void long_payloads_on_5_ranks(void **state)
 {
     (void)state;
-    long_payloads(5, 100000);
+    long_payloads(5, 100000, "=0,1,0,2,1");
 }
 
 int main(void)
