@@ -25,6 +25,11 @@ const char *tci_gloo_advise(struct tci_comm *comm, const struct tci_advice *advi
 /* comm->on_start of one that traces: the route of each all-reduce, on standard error. */
 void tci_gloo_trace(struct tci_comm *comm, const struct tci_call *call, const char *algorithm);
 
+/* The least of all ranks' bytes, over the connections with rank 0 alone: an internal collective, to
+ * be started by the caller.  byte is borrowed until it has ended. */
+void tci_gloo_star(struct tci_comm *comm, const char *name, uint8_t *byte,
+                   struct tci_op_args *args_out);
+
 /* Agree on the route, in a group that nobody uses yet: every rank that wants the ring tries its
  * neighbour, then all hear what all have found.  done(arg, route, error) is called once, on the
  * loop: with the route for group->route, or with TCI_ROUTE_NONE and why the group is of no use; not

@@ -83,12 +83,11 @@ static void have_voted(tc_future *future, void *arg)
     end_ballot(ballot, route, &error);
 }
 
-/* Over the connections with rank 0 alone: a tree of one level. */
-static void vote(struct ballot *ballot)
+/* A tree of one level. */
+void tci_gloo_star(struct tci_comm *comm, const char *name, uint8_t *byte, struct tci_op_args *args)
 {
-    struct tci_comm *comm = &ballot->group->comm;
-    struct tci_op_args args = {
-        .name = "dist_init",
+    *args = (struct tci_op_args){
+        .name = name,
         .plan = &tci_tree_allreduce,
         .shape = {.rank = (uint32_t)comm->rank,
                   .size = (uint32_t)comm->size,
@@ -100,20 +99,27 @@ static void vote(struct ballot *ballot)
                  .dtype = TC_DTYPE_U8,
                  .op = TC_REDUCE_MIN,
                  .plan = tci_tree_allreduce.id | TCI_CALL_FAST},
-        .send = &ballot->value,
-        .recv = &ballot->value,
+        .send = byte,
+        .recv = byte,
         .count = 1,
         .elem_bytes = 1,
         .lane_elems = 1,
-        .tag = VOTE_TAG,
         .space = TCI_SPACE_INTERNAL,
         .peer = TCI_ALL_PEERS,
         .timeout_ms = comm->context->config.timeout_ms,
         .auto_release = true,
+        .plan_name = tci_plan_name,
     };
+    tci_fold_init(&args->fold, TC_DTYPE_U8, TC_REDUCE_MIN);
+}
 
-    tci_fold_init(&args.fold, TC_DTYPE_U8, TC_REDUCE_MIN);
-    ballot->future = tci_op_start(comm, &args);
+static void vote(struct ballot *ballot)
+{
+    struct tci_op_args args;
+
+    tci_gloo_star(&ballot->group->comm, "dist_init", &ballot->value, &args);
+    args.tag = VOTE_TAG;
+    ballot->future = tci_op_start(&ballot->group->comm, &args);
     ballot->hook = (struct tci_future_hook){.fn = have_voted, .arg = ballot};
     tci_future_hook(ballot->future, &ballot->hook);
 }

@@ -15,6 +15,7 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/log.h"
+#include "gloo.h"
 
 /* Others that finalize say goodbye within one turn of their loops; one that is killed meanwhile
  * shows as the end of its stream.  The bound is for a host that vanishes just then. */
@@ -156,6 +157,8 @@ static void meet(tc_dist_ctx *group)
         .plan_name = tci_plan_name,
     };
 
+    if (group->route == TCI_ROUTE_STAR)
+        tci_gloo_star(comm, "finalize", &group->meeting, &args);
     group->state = TCI_GROUP_MEETING;
     group->barrier = tci_op_start(comm, &args);
     group->barrier_hook = (struct tci_future_hook){.fn = have_met, .arg = group};

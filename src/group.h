@@ -33,6 +33,7 @@ struct tc_dist_ctx {
     unsigned owners;         /* of a group formed from the environment, often one; loop */
     bool is_from_env;
     enum tci_route route;
+    uint8_t meeting; /* payload of the last meeting on the star */
     struct tci_task free_task;
     bool is_freeing;
     struct tci_timer goodbye; /* bounds the wait for the others' goodbye */

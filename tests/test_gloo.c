@@ -54,8 +54,13 @@ static void *live(void *arg)
     }
     if (rank->status != TC_OK)
         snprintf(rank->why, sizeof rank->why, "%s", tc_last_error()->message);
-    if (group != NULL)
-        tc_dist_finalize(group);
+    if (group != NULL && rank->status == TC_OK) {
+        rank->status = tc_dist_finalize(group);
+        if (rank->status != TC_OK)
+            snprintf(rank->why, sizeof rank->why, "%s", tc_last_error()->message);
+    } else if (group != NULL) {
+        tc_dist_close(group);
+    }
     return NULL;
 }
 
