@@ -115,6 +115,30 @@ static void every_plan_in_several_lanes_with_credits(void **state)
         all_plans(n, &config, counts, TCI_LEN(counts));
 }
 
+/* Pipelines cut a long segment into pieces; a little window and credits hold them up. */
+static void pipelines_in_pieces(void **state)
+{
+    struct sim_world_config config;
+    struct sim_batch *batch = calloc(1, sizeof(*batch));
+
+    (void)state;
+    assert_non_null(batch);
+    sim_world_config_default(&config);
+    for (uint32_t n = 2; n <= 9; n += test_effort() == 0 ? 3 : 1) {
+        config.window = n % 2 == 0 ? TCI_WINDOW : 5;
+        batch->world = sim_world_new(n, &config);
+        batch->random = n;
+        for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++)
+            if ((*plan)->depth != NULL)
+                add_plan(batch, *plan, 400001);
+        if (batch->count > 0)
+            sim_batch_flush(batch);
+        sim_world_free(batch->world);
+    }
+    print_message("%llu collectives\n", (unsigned long long)batch->total);
+    free(batch);
+}
+
 /* Plans that look at hosts, with ranks on one to five of them: in order, in turns, in no order. */
 static void plans_for_several_hosts_on_2_to_17_ranks(void **state)
 {
@@ -306,6 +330,7 @@ int main(void)
         cmocka_unit_test(every_plan_on_64_ranks),
         cmocka_unit_test(every_plan_in_several_lanes_with_credits),
         cmocka_unit_test(plans_for_several_hosts_on_2_to_17_ranks),
+        cmocka_unit_test(pipelines_in_pieces),
         cmocka_unit_test(every_plan_over_links_that_jitter),
         cmocka_unit_test(every_rank_sends_to_every_rank),
         cmocka_unit_test(a_run_is_repeated_to_the_nanosecond),
