@@ -266,22 +266,32 @@ HELPER void redo_hard(byte *stored, const struct tci_exact_source *source, size_
     }
 }
 
+/* `len` bytes of one rank: where they lie if they are a whole `part`, else in `edge`. */
+HELPER const byte *take(byte *edge, const struct tci_exact_source *source, unsigned rank,
+                        size_t len, size_t part)
+{
+    const byte *src = (const byte *)source->in[rank] + source->at;
+
+    if (len == part)
+        return src;
+    load_edge(edge, src, len);
+    return edge;
+}
+
 /* `len` bytes of a type of up to 32 bits, from the inputs at source->at into `stored`, which may be
  * one of them. */
 #define DEFINE_SECOND_WAY(T, size, load)                                                           \
     TARGET __attribute__((noinline)) static void T##_second_way(                                   \
         byte *stored, const struct tci_exact_source *source, size_t len, struct divisor by)        \
     {                                                                                              \
+        enum { PART = WIDE_LANES * (size) };                                                       \
         byte edge[VECTOR];                                                                         \
         vu64 hard[2];                                                                              \
-                                                                                                   \
-        load_edge(edge, (const byte *)source->in[0] + source->at, len);                            \
-        struct wide x = widen(load(edge));                                                         \
+        struct wide x = widen(load(take(edge, source, 0, len, PART)));                             \
         struct two_sum a = start_two(x.a), b = start_two(x.b);                                     \
                                                                                                    \
         for (unsigned rank = 1; rank < source->ranks; rank++) {                                    \
-            load_edge(edge, (const byte *)source->in[rank] + source->at, len);                     \
-            x = widen(load(edge));                                                                 \
+            x = widen(load(take(edge, source, rank, len, PART)));                                  \
             a = add_two(a, x.a);                                                                   \
             b = add_two(b, x.b);                                                                   \
         }                                                                                          \
@@ -319,86 +329,85 @@ HELPER struct watched add_watched(struct watched s, vf32 x)
 
 /* Lanes in which the exponents lie further apart than `spread_max`, but for those with infinities
  * and NaNs, which need no exact sum. */
-HELPER vu32 is_spread(struct watched s, int spread_max)
+HELPER vu32 is_spread(vu32 top, vu32 low, int spread_max)
 {
-    vi32 spread = (vi32)(s.top >> 23) - (vi32)((s.low + SPLAT(vu32, 1u)) >> 23);
+    vi32 spread = (vi32)(top >> 23) - (vi32)((low + SPLAT(vu32, 1u)) >> 23);
 
-    return (vu32)(spread > SPLAT(vi32, spread_max)) & (vu32)(s.top < SPLAT(vu32, 0x7f800000u));
+    return (vu32)(spread > SPLAT(vi32, spread_max)) & (vu32)(top < SPLAT(vu32, 0x7f800000u));
 }
 
-/* How far the exponents of elements of so many bits may lie apart for sums of 53. */
-static int spread_of(unsigned ranks, int precision)
+/* What a sum of this many contributions has more bits than one of them. */
+static int carry_bits(unsigned ranks)
 {
-    int carry_bits = ranks > 1 ? 32 - __builtin_clz(ranks - 1) : 0;
-
-    return 53 - precision - carry_bits;
+    return ranks > 1 ? 32 - __builtin_clz(ranks - 1) : 0;
 }
 
-/* Two vectors at a time; each is stored after all of its inputs were read. */
-#define DEFINE_EXACT_LOOP(T, size, load, precision)                                                \
+/* `len` bytes of a type of up to 32 bits, from the inputs at from->at into `out`, which may be one
+ * of them: two vectors at a time, each stored after all of its inputs were read. */
+#define DEFINE_EXACT_LOOP(name, size, load, state, start, add, finish)                             \
+    TARGET static void name(byte *out, const struct tci_exact_source *from, size_t len,            \
+                            struct divisor by)                                                     \
+    {                                                                                              \
+        enum { PART = WIDE_LANES * (size) };                                                       \
+        struct tci_exact_source source = *from;                                                    \
+        size_t end = source.at + len;                                                              \
+                                                                                                   \
+        for (; source.at + 2 * PART <= end; source.at += PART, out += PART) {                      \
+            if ((source.at - from->at) % STRETCH_BYTES == 0)                                       \
+                prefetch_stretch(source.in, source.ranks, source.at);                              \
+            const byte *src = (const byte *)source.in[0] + source.at;                              \
+            struct state x0 = start(load(src)), x1 = start(load(src + PART));                      \
+                                                                                                   \
+            for (unsigned rank = 1; rank < source.ranks; rank++) {                                 \
+                src = (const byte *)source.in[rank] + source.at;                                   \
+                x0 = add(x0, load(src));                                                           \
+                x1 = add(x1, load(src + PART));                                                    \
+            }                                                                                      \
+            finish(out, &source, PART, x0, by);                                                    \
+            source.at += PART;                                                                     \
+            out += PART;                                                                           \
+            finish(out, &source, PART, x1, by);                                                    \
+        }                                                                                          \
+        while (source.at < end) {                                                                  \
+            byte edge[VECTOR];                                                                     \
+            size_t some = end - source.at < PART ? end - source.at : PART;                         \
+            struct state x = start(load(take(edge, &source, 0, some, PART)));                      \
+                                                                                                   \
+            for (unsigned rank = 1; rank < source.ranks; rank++)                                   \
+                x = add(x, load(take(edge, &source, rank, some, PART)));                           \
+            finish(edge, &source, some, x, by);                                                    \
+            memcpy(out, edge, some);                                                               \
+            source.at += some;                                                                     \
+            out += some;                                                                           \
+        }                                                                                          \
+    }
+
+/* In f64.  Contributions of `precision` bits have sums of 53 while their exponents are no further
+ * apart than is left; 0: always. */
+#define DEFINE_FIRST_WAY(T, size, load, precision)                                                 \
     DEFINE_SECOND_WAY(T, size, load)                                                               \
     HELPER void T##_finish(byte *out, const struct tci_exact_source *source, size_t len,           \
                            struct watched s, struct divisor by)                                    \
     {                                                                                              \
-        if ((precision) != 0 && any_bits(is_spread(s, spread_of(source->ranks, precision))))       \
+        int spread_max = 53 - (precision)-carry_bits(source->ranks);                               \
+                                                                                                   \
+        if ((precision) != 0 && any_bits(is_spread(s.top, s.low, spread_max)))                     \
             T##_second_way(out, source, len, by);                                                  \
         else                                                                                       \
             T##_store_wide(                                                                        \
                 out, (struct wide){divide_exact(s.sum.a, by), divide_exact(s.sum.b, by)}, by);     \
     }                                                                                              \
-    TARGET static void T##_exact_loop(byte *out, const void *const *in, unsigned ranks,            \
-                                      size_t bytes, struct divisor by)                             \
-    {                                                                                              \
-        enum { PART = WIDE_LANES * (size) };                                                       \
-        struct tci_exact_source source = {in, 0, ranks, (unsigned)by.value, DTYPE_##T};            \
-                                                                                                   \
-        for (; source.at + 2 * PART <= bytes; source.at += 2 * PART) {                             \
-            if (source.at % STRETCH_BYTES == 0)                                                    \
-                prefetch_stretch(in, ranks, source.at);                                            \
-            const byte *src = (const byte *)in[0] + source.at;                                     \
-            struct watched x0 = start_watched(load(src)), x1 = start_watched(load(src + PART));    \
-                                                                                                   \
-            for (unsigned rank = 1; rank < ranks; rank++) {                                        \
-                src = (const byte *)in[rank] + source.at;                                          \
-                x0 = add_watched(x0, load(src));                                                   \
-                x1 = add_watched(x1, load(src + PART));                                            \
-            }                                                                                      \
-            T##_finish(out + source.at, &source, PART, x0, by);                                    \
-            source.at += PART;                                                                     \
-            T##_finish(out + source.at, &source, PART, x1, by);                                    \
-            source.at -= PART;                                                                     \
-        }                                                                                          \
-        while (source.at < bytes) {                                                                \
-            byte edge[VECTOR];                                                                     \
-            size_t len = bytes - source.at < PART ? bytes - source.at : PART;                      \
-                                                                                                   \
-            load_edge(edge, (const byte *)in[0] + source.at, len);                                 \
-            struct watched x = start_watched(load(edge));                                          \
-                                                                                                   \
-            for (unsigned rank = 1; rank < ranks; rank++) {                                        \
-                load_edge(edge, (const byte *)in[rank] + source.at, len);                          \
-                x = add_watched(x, load(edge));                                                    \
-            }                                                                                      \
-            T##_finish(edge, &source, len, x, by);                                                 \
-            memcpy(out + source.at, edge, len);                                                    \
-            source.at += len;                                                                      \
-        }                                                                                          \
-    }
-
-#define DTYPE_f64    TC_DTYPE_F64
-#define DTYPE_f32    TC_DTYPE_F32
-#define DTYPE_f16    TC_DTYPE_F16
-#define DTYPE_bf16   TC_DTYPE_BF16
-#define DTYPE_f8e4m3 TC_DTYPE_F8E4M3
-#define DTYPE_f8e5m2 TC_DTYPE_F8E5M2
+    DEFINE_EXACT_LOOP(T##_first_way, size, load, watched, start_watched, add_watched, T##_finish)
 
 /* All values of f16 and of the f8 are multiples of one number, and 8192 of the largest take less
  * than 53 bits of it: no addition in f64 rounds. */
-DEFINE_EXACT_LOOP(f32, 4, f32_load, 24)
-DEFINE_EXACT_LOOP(bf16, 2, bf16_up, 8)
-DEFINE_EXACT_LOOP(f16, 2, f16_up, 0)
-DEFINE_EXACT_LOOP(f8e4m3, 1, f8e4m3_up, 0)
-DEFINE_EXACT_LOOP(f8e5m2, 1, f8e5m2_up, 0)
+DEFINE_FIRST_WAY(f32, 4, f32_load, 24)
+DEFINE_FIRST_WAY(bf16, 2, bf16_up, 8)
+DEFINE_FIRST_WAY(f16, 2, f16_up, 0)
+DEFINE_FIRST_WAY(f8e4m3, 1, f8e4m3_up, 0)
+DEFINE_FIRST_WAY(f8e5m2, 1, f8e5m2_up, 0)
+
+#include "reduce_exact_bf16.h"
 
 /* ---- F64 ------------------------------------------------------------------------------------- */
 
@@ -416,40 +425,42 @@ HELPER void f64_finish(byte *out, const struct tci_exact_source *source, size_t 
     memcpy(out, edge, len);
 }
 
-TARGET static void f64_exact_loop(byte *out, const void *const *in, unsigned ranks, size_t bytes,
+TARGET static void f64_exact_loop(byte *out, const struct tci_exact_source *from, size_t len,
                                   struct divisor by)
 {
-    struct tci_exact_source source = {in, 0, ranks, (unsigned)by.value, TC_DTYPE_F64};
+    struct tci_exact_source source = *from;
+    size_t end = source.at + len;
 
-    for (; source.at + 2 * VECTOR <= bytes; source.at += 2 * VECTOR) {
-        if (source.at % STRETCH_BYTES == 0)
-            prefetch_stretch(in, ranks, source.at);
-        const byte *src = (const byte *)in[0] + source.at;
+    for (; source.at + 2 * VECTOR <= end; source.at += VECTOR, out += VECTOR) {
+        if ((source.at - from->at) % STRETCH_BYTES == 0)
+            prefetch_stretch(source.in, source.ranks, source.at);
+        const byte *src = (const byte *)source.in[0] + source.at;
         struct two_sum x0 = start_two(f64_up(src)), x1 = start_two(f64_up(src + VECTOR));
 
-        for (unsigned rank = 1; rank < ranks; rank++) {
-            src = (const byte *)in[rank] + source.at;
+        for (unsigned rank = 1; rank < source.ranks; rank++) {
+            src = (const byte *)source.in[rank] + source.at;
             x0 = add_two(x0, f64_up(src));
             x1 = add_two(x1, f64_up(src + VECTOR));
         }
-        f64_finish(out + source.at, &source, VECTOR, x0, by);
+        f64_finish(out, &source, VECTOR, x0, by);
         source.at += VECTOR;
-        f64_finish(out + source.at, &source, VECTOR, x1, by);
-        source.at -= VECTOR;
+        out += VECTOR;
+        f64_finish(out, &source, VECTOR, x1, by);
     }
-    while (source.at < bytes) {
+    while (source.at < end) {
         byte edge[VECTOR];
-        size_t len = bytes - source.at < VECTOR ? bytes - source.at : VECTOR;
+        size_t some = end - source.at < VECTOR ? end - source.at : VECTOR;
 
-        load_edge(edge, (const byte *)in[0] + source.at, len);
+        load_edge(edge, (const byte *)source.in[0] + source.at, some);
         struct two_sum x = start_two(f64_up(edge));
 
-        for (unsigned rank = 1; rank < ranks; rank++) {
-            load_edge(edge, (const byte *)in[rank] + source.at, len);
+        for (unsigned rank = 1; rank < source.ranks; rank++) {
+            load_edge(edge, (const byte *)source.in[rank] + source.at, some);
             x = add_two(x, f64_up(edge));
         }
-        f64_finish(out + source.at, &source, len, x, by);
-        source.at += len;
+        f64_finish(out, &source, some, x, by);
+        source.at += some;
+        out += some;
     }
 }
 
@@ -459,30 +470,32 @@ TARGET static void f64_exact_loop(byte *out, const void *const *in, unsigned ran
 #define DEFINE_EXACT_ENTRY(T, size, loop, pair, dtype, parts)                                      \
     static void T##_exact_sum(void *out, const void *const *in, unsigned ranks, size_t count)      \
     {                                                                                              \
+        const struct tci_exact_source source = {in, 0, ranks, 1, dtype};                           \
+                                                                                                   \
         if (ranks == 2)                                                                            \
             pair(out, in[0], in[1], count *(size));                                                \
         else if (ranks <= EXACT_RANKS_MAX)                                                         \
-            loop(out, in, ranks, count *(size), divide_by(1));                                     \
+            loop(out, &source, count *(size), divide_by(1));                                       \
         else                                                                                       \
-            tci_exact_elements(out, &(struct tci_exact_source){in, 0, ranks, 1, dtype},            \
-                               count *(parts), NULL);                                              \
+            tci_exact_elements(out, &source, count *(parts), NULL);                                \
     }                                                                                              \
     static void T##_exact_avg(void *out, const void *const *in, unsigned ranks, size_t count)      \
     {                                                                                              \
+        const struct tci_exact_source source = {in, 0, ranks, ranks, dtype};                       \
+                                                                                                   \
         if (ranks <= EXACT_RANKS_MAX)                                                              \
-            loop(out, in, ranks, count *(size), divide_by(ranks));                                 \
+            loop(out, &source, count *(size), divide_by(ranks));                                   \
         else                                                                                       \
-            tci_exact_elements(out, &(struct tci_exact_source){in, 0, ranks, ranks, dtype},        \
-                               count *(parts), NULL);                                              \
+            tci_exact_elements(out, &source, count *(parts), NULL);                                \
     }
 
 DEFINE_EXACT_ENTRY(f64, 8, f64_exact_loop, f64_sum_pair_loop, TC_DTYPE_F64, 1)
-DEFINE_EXACT_ENTRY(f32, 4, f32_exact_loop, f32_sum_pair_loop, TC_DTYPE_F32, 1)
-DEFINE_EXACT_ENTRY(f16, 2, f16_exact_loop, f16_sum_pair_loop, TC_DTYPE_F16, 1)
+DEFINE_EXACT_ENTRY(f32, 4, f32_first_way, f32_sum_pair_loop, TC_DTYPE_F32, 1)
+DEFINE_EXACT_ENTRY(f16, 2, f16_first_way, f16_sum_pair_loop, TC_DTYPE_F16, 1)
 DEFINE_EXACT_ENTRY(bf16, 2, bf16_exact_loop, bf16_sum_pair_loop, TC_DTYPE_BF16, 1)
-DEFINE_EXACT_ENTRY(f8e4m3, 1, f8e4m3_exact_loop, f8e4m3_sum_pair_loop, TC_DTYPE_F8E4M3, 1)
-DEFINE_EXACT_ENTRY(f8e5m2, 1, f8e5m2_exact_loop, f8e5m2_sum_pair_loop, TC_DTYPE_F8E5M2, 1)
-DEFINE_EXACT_ENTRY(c64, 8, f32_exact_loop, f32_sum_pair_loop, TC_DTYPE_F32, 2)
+DEFINE_EXACT_ENTRY(f8e4m3, 1, f8e4m3_first_way, f8e4m3_sum_pair_loop, TC_DTYPE_F8E4M3, 1)
+DEFINE_EXACT_ENTRY(f8e5m2, 1, f8e5m2_first_way, f8e5m2_sum_pair_loop, TC_DTYPE_F8E5M2, 1)
+DEFINE_EXACT_ENTRY(c64, 8, f32_first_way, f32_sum_pair_loop, TC_DTYPE_F32, 2)
 
 #define EXACT_ROW(T)                                                                               \
     {                                                                                              \
