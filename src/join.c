@@ -115,10 +115,10 @@ static void have_agreed(void *arg, enum tci_route route, const struct tci_error 
     if (join->is_ring)
         have_tuned(join, TC_OK, NULL); /* its links give no choice */
     else if (join->tune == TCI_TUNE_TABLE)
-        tci_measure_start(comm, &join->table, have_tuned, join);
+        tci_measure_start(comm, &join->table, true, have_tuned, join);
     else if (route == TCI_ROUTE_NONE &&
              (join->tune == TCI_TUNE_MEASURE || (join->tune == TCI_TUNE_AUTO && is_spread)))
-        tci_measure_start(comm, NULL, have_tuned, join);
+        tci_measure_start(comm, NULL, join->tune == TCI_TUNE_MEASURE, have_tuned, join);
     else
         have_tuned(join, TC_OK, NULL);
 }

@@ -154,6 +154,7 @@ static bool make_group(struct split *split, struct tci_transport *view,
     config->numerics = parent->numerics;
     config->algorithm = parent->algorithm;
     config->figures = tci_tuning_figures(&split->parent->comm);
+    config->steady = tci_tuning_steady(&split->parent->comm);
     group = tci_group_new(parent->context, view, config);
     if (group == NULL)
         return false;

@@ -130,6 +130,34 @@ static void a_rank_that_leaves_ends_the_measurement(void **state)
     world_close(&world);
 }
 
+/* Its bits follow the plan, which the links of the day may not choose unasked. */
+static void an_unasked_measurement_leaves_fast_folds_alone(void **state)
+{
+    struct world fixed, measured;
+    tc_config config;
+    tc_options options;
+
+    (void)state;
+    tc_config_default(&config);
+    config.hosts = "2,2";
+    config.tune = "off";
+    world_open(&fixed, 4, &config);
+    config.tune = "auto";
+    world_open(&measured, 4, &config);
+    tc_options_default(&options);
+    options.numerics = TC_NUMERICS_FAST;
+    for (size_t count = 1; count < (size_t)1 << 26; count *= 2)
+        assert_string_equal(tc_algorithm(measured.group[1], "allreduce", count, TC_DTYPE_F32,
+                                         TC_REDUCE_SUM, &options),
+                            tc_algorithm(fixed.group[1], "allreduce", count, TC_DTYPE_F32,
+                                         TC_REDUCE_SUM, &options));
+    check_alike(&measured);
+    tune(&measured);
+    check_alike(&measured);
+    world_close(&measured);
+    world_close(&fixed);
+}
+
 static void no_group_has_nothing_to_tune(void **state)
 {
     (void)state;
@@ -142,6 +170,7 @@ int main(void)
         cmocka_unit_test(all_ranks_choose_alike_after_each_measurement),
         cmocka_unit_test(calls_meanwhile_are_refused),
         cmocka_unit_test(a_rank_that_leaves_ends_the_measurement),
+        cmocka_unit_test(an_unasked_measurement_leaves_fast_folds_alone),
         cmocka_unit_test(no_group_has_nothing_to_tune),
     };
 

@@ -55,6 +55,7 @@ struct measure {
     uint64_t words[WORDS];
     struct wire_line *lines; /* owned, or NULL */
     char *memory;            /* owned; what probes send and receive */
+    bool is_asked_for;
     tci_measure_fn done;
     void *arg;
 };
@@ -177,7 +178,7 @@ static void change(struct measure *self)
         fail(self, TC_ERR_ALLOC, "no memory left");
         return;
     }
-    tci_tuning_change(self->comm, choices);
+    tci_tuning_change(self->comm, choices, self->is_asked_for);
     tci_log(TC_LOG_INFO,
             "rank %d has new choices: within hosts %llu ns, %llu ns a message, %llu ps a byte; "
             "between hosts %llu ns, %llu ns, %llu ps; %llu lines of a table",
@@ -366,15 +367,16 @@ static bool take_table(struct measure *self, const struct tci_table *table)
     return true;
 }
 
-void tci_measure_start(struct tci_comm *comm, const struct tci_table *table, tci_measure_fn done,
-                       void *arg)
+void tci_measure_start(struct tci_comm *comm, const struct tci_table *table, bool is_asked_for,
+                       tci_measure_fn done, void *arg)
 {
     struct measure *self = tci_alloc(sizeof(*self));
     struct tci_error error = {0};
 
     atomic_store(&comm->tuning.is_changing, true);
     if (self != NULL) {
-        *self = (struct measure){.comm = comm, .done = done, .arg = arg};
+        *self =
+            (struct measure){.comm = comm, .is_asked_for = is_asked_for, .done = done, .arg = arg};
         self->memory = tci_alloc(2 * TCI_PROBE_BYTES_MAX);
     }
     if (self == NULL || self->memory == NULL || tci_tuning_figures(comm) == NULL ||

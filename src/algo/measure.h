@@ -19,12 +19,12 @@ struct tci_table {
     uint32_t ranks; /* that it was measured with: its lines are for groups of as many */
 };
 
-/* Measure the links (and table == NULL), or agree on rank 0's table (others give one without
- * lines); then change the choices.  Collective, with no other call of the group under way on this
- * thread's side: calls are refused meanwhile.  done is called once, on the loop, when this rank has
- * changed.  Loop thread. */
+/* Measure the links (table == NULL), or agree on rank 0's table (others give one without lines);
+ * then change the choices.  What nobody asked for leaves fast folds alone.  Collective, with no
+ * other call of the group under way on this thread's side: calls are refused meanwhile.  done is
+ * called once, on the loop, when this rank has changed.  Loop thread. */
 typedef void (*tci_measure_fn)(void *arg, tc_status_t status, const struct tci_error *error);
-void tci_measure_start(struct tci_comm *comm, const struct tci_table *table, tci_measure_fn done,
-                       void *arg);
+void tci_measure_start(struct tci_comm *comm, const struct tci_table *table, bool is_asked_for,
+                       tci_measure_fn done, void *arg);
 
 #endif

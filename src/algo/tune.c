@@ -111,7 +111,7 @@ static void begin(struct tci_task *task)
     struct tune *tune = tci_container_of(task, struct tune, task);
     struct tci_comm *comm = tune->comm;
 
-    tci_measure_start(comm, NULL, have_tuned, tune);
+    tci_measure_start(comm, NULL, true, have_tuned, tune);
     tci_comm_release(comm);
 }
 

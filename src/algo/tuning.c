@@ -11,13 +11,14 @@ static void fini(struct tci_comm *comm)
 {
     TC_ASSERT(atomic_load(&comm->tuning.choosing) == 0);
     tci_choices_unref(atomic_load(&comm->tuning.choices));
+    tci_choices_unref(atomic_load(&comm->tuning.steady));
 }
 
 /* Those that the group begins with; the first thread to ask has them made. */
-static struct tci_choices *begin(struct tci_comm *comm)
+static struct tci_choices *begin(struct tci_comm *comm, _Atomic(struct tci_choices *) *place,
+                                 struct tci_figures figures)
 {
     struct tci_choices *choices, *none = NULL;
-    struct tci_figures figures = comm->tuning.figures;
 
     if (figures.load == 0) {
         tci_figures_default(&figures);
@@ -28,12 +29,32 @@ static struct tci_choices *begin(struct tci_comm *comm)
     choices = tci_choices_new(&figures, (uint32_t)comm->size, comm->segment_bytes, NULL, 0);
     if (choices == NULL)
         return NULL;
-    if (!atomic_compare_exchange_strong(&comm->tuning.choices, &none, choices)) {
+    if (!atomic_compare_exchange_strong(place, &none, choices)) {
         tci_choices_unref(choices);
         return none;
     }
     comm->tuning.fini = fini;
     return choices;
+}
+
+/* NULL without memory. */
+static struct tci_choices *choices_of(struct tci_comm *comm)
+{
+    struct tci_choices *choices = atomic_load(&comm->tuning.choices);
+
+    return choices != NULL ? choices : begin(comm, &comm->tuning.choices, comm->tuning.figures);
+}
+
+/* The same, for a fold whose bits follow the plan. */
+static struct tci_choices *steady_of(struct tci_comm *comm)
+{
+    struct tci_choices *choices = atomic_load(&comm->tuning.steady);
+
+    if (choices != NULL)
+        return choices;
+    if (comm->tuning.steady_figures.load == 0)
+        return choices_of(comm);
+    return begin(comm, &comm->tuning.steady, comm->tuning.steady_figures);
 }
 
 tc_status_t tci_tuning_choose(struct tci_comm *comm, const struct tci_ask *ask,
@@ -47,10 +68,9 @@ tc_status_t tci_tuning_choose(struct tci_comm *comm, const struct tci_ask *ask,
     if (atomic_load(&comm->tuning.is_changing)) {
         status = TC_ERR_BUSY;
     } else {
-        struct tci_choices *choices = atomic_load(&comm->tuning.choices);
+        bool is_steady = ask->folds && ask->numerics == TC_NUMERICS_FAST;
+        struct tci_choices *choices = is_steady ? steady_of(comm) : choices_of(comm);
 
-        if (choices == NULL)
-            choices = begin(comm);
         if (choices == NULL || !tci_choose(choices, ask, is_legal, choice_out))
             status = TC_ERR_ALLOC;
     }
@@ -60,22 +80,35 @@ tc_status_t tci_tuning_choose(struct tci_comm *comm, const struct tci_ask *ask,
 
 const struct tci_figures *tci_tuning_figures(struct tci_comm *comm)
 {
-    struct tci_choices *choices = atomic_load(&comm->tuning.choices);
+    struct tci_choices *choices = choices_of(comm);
 
-    if (choices == NULL)
-        choices = begin(comm);
     return choices != NULL ? tci_choices_figures(choices) : NULL;
 }
 
-void tci_tuning_change(struct tci_comm *comm, struct tci_choices *choices)
+const struct tci_figures *tci_tuning_steady(struct tci_comm *comm)
 {
-    struct tci_choices *old;
+    struct tci_choices *choices = atomic_load(&comm->tuning.steady);
+
+    if (choices != NULL)
+        return tci_choices_figures(choices);
+    return comm->tuning.steady_figures.load != 0 ? &comm->tuning.steady_figures : NULL;
+}
+
+void tci_tuning_change(struct tci_comm *comm, struct tci_choices *choices, bool is_asked_for)
+{
+    struct tci_choices *old, *old_steady;
 
     TC_ASSERT(atomic_load(&comm->tuning.is_changing));
     old = atomic_exchange(&comm->tuning.choices, choices);
+    old_steady = atomic_exchange(&comm->tuning.steady, is_asked_for ? NULL : old);
+    if (is_asked_for)
+        comm->tuning.steady_figures.load = 0;
+    else
+        old = NULL;
     comm->tuning.fini = fini;
     /* Whoever is counted looked before the group began to agree, some messages ago. */
     while (atomic_load(&comm->tuning.choosing) > 0)
         sched_yield();
     tci_choices_unref(old);
+    tci_choices_unref(old_steady);
 }

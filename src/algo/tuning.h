@@ -13,8 +13,12 @@ tc_status_t tci_tuning_choose(struct tci_comm *comm, const struct tci_ask *ask,
 /* The figures of the choices that count now; NULL without memory.  Loop thread. */
 const struct tci_figures *tci_tuning_figures(struct tci_comm *comm);
 
-/* Let these choices count; a reference is taken over.  tuning.is_changing is set, so that nobody
+/* The figures of the choices for fast folds; NULL: the same as for all.  Loop thread. */
+const struct tci_figures *tci_tuning_steady(struct tci_comm *comm);
+
+/* Let these choices count; a reference is taken over.  Fast folds keep the choices that the group
+ * began with where nobody has asked for the change.  tuning.is_changing is set, so that nobody
  * begins to look at the old ones.  Loop thread. */
-void tci_tuning_change(struct tci_comm *comm, struct tci_choices *choices);
+void tci_tuning_change(struct tci_comm *comm, struct tci_choices *choices, bool is_asked_for);
 
 #endif

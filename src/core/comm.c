@@ -208,6 +208,8 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
     snprintf(comm->algorithm, sizeof(comm->algorithm), "%s", config->algorithm);
     if (config->figures != NULL)
         comm->tuning.figures = *config->figures;
+    if (config->steady != NULL)
+        comm->tuning.steady_figures = *config->steady;
     tci_tags_init(&comm->tags);
     tci_list_init(&comm->ops);
     tci_list_init(&comm->busy);

@@ -19,6 +19,7 @@ struct tci_comm_config {
     const char *algorithm;   /* agreed default, "" for none; copied */
     struct tci_hosts *hosts; /* agreed; the group takes a reference; NULL: all on one */
     const struct tci_figures *figures; /* agreed; copied; NULL: what is usual */
+    const struct tci_figures *steady;  /* for fast folds; copied; NULL: the same */
 };
 
 struct tci_choices; /* algo/choice.h */
@@ -48,11 +49,15 @@ struct tci_comm {
     struct tci_hosts *hosts;                   /* a reference; NULL: all on one */
     struct {                                   /* which plan is the cheapest: algo/tuning.c */
         struct tci_figures figures;            /* of the beginning; load 0: none were given */
+        struct tci_figures steady_figures;     /* of the beginning, for fast folds; load 0: none */
         _Atomic(struct tci_choices *) choices; /* a reference; NULL: not asked for yet */
-        atomic_uint choosing;                  /* threads that look at them just now */
-        atomic_bool is_changing;               /* nobody may look: they are measured anew */
-        uint64_t rounds;                       /* how often the group was measured; loop */
-        void (*fini)(struct tci_comm *comm);   /* NULL: nothing to end */
+        /* A reference, or NULL.  For fast folds, whose bits follow the plan: choices that do not
+         * come from an unasked measurement, so that they are the same in every run. */
+        _Atomic(struct tci_choices *) steady;
+        atomic_uint choosing;                /* threads that look at them just now */
+        atomic_bool is_changing;             /* nobody may look: they are measured anew */
+        uint64_t rounds;                     /* how often the group was measured; loop */
+        void (*fini)(struct tci_comm *comm); /* NULL: nothing to end */
     } tuning;
     struct tci_tags tags;
     struct tci_list ops;  /* entered and not settled */
