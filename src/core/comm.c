@@ -14,6 +14,9 @@
  * if it lives. */
 enum { TELL_MS = 100 };
 
+/* How long news of a failure may take longer than the end of a rank that has failed. */
+enum { GRACE_MS = 30 };
+
 static struct tci_comm *comm_of(struct tci_transport_sink *sink)
 {
     return tci_container_of(sink, struct tci_comm, sink);
@@ -84,28 +87,49 @@ static void break_by_loss(struct tci_comm *comm)
     tci_comm_break(comm, &error);
 }
 
-static void loss_task(struct tci_task *task)
+static void end_grace(struct tci_timer *timer)
 {
-    struct tci_comm *comm = tci_container_of(task, struct tci_comm, loss.task);
+    struct tci_comm *comm = tci_container_of(timer, struct tci_comm, loss.timer);
 
     break_by_loss(comm);
     tci_comm_release(comm);
 }
 
-void tci_comm_see_loss(struct tci_comm *comm)
+bool tci_comm_bears_loss(const struct tci_comm *comm)
 {
-    if (comm->loss.is_known)
-        break_by_loss(comm);
+    return comm->loss.is_known && comm->error.pub.status == TC_OK;
+}
+
+/* A rank whose operation has failed often ends right away.  Its end may be seen here before the
+ * news of that failure, which comes by way of rank 0, and would be taken for the cause of it. */
+static void loss_task(struct tci_task *task)
+{
+    struct tci_comm *comm = tci_container_of(task, struct tci_comm, loss.task);
+    struct tci_exec *exec = comm->exec;
+
+    comm->loss.timer.fn = end_grace;
+    if (comm->loss.is_seen_here && !tci_list_is_empty(&comm->ops) &&
+        exec->ops->timer_set(exec, &comm->loss.timer,
+                             exec->ops->now_ns(exec) + GRACE_MS * TCI_NS_PER_MS) == 0)
+        return;
+    end_grace(&comm->loss.timer);
 }
 
 /* Needs no memory.  Whoever ends because of a loss tells of it first, so what comes first is the
  * cause of what follows. */
-static void know_loss(struct tci_comm *comm, const struct tci_notice *notice)
+static void know_loss(struct tci_comm *comm, const struct tci_notice *notice, bool is_seen_here)
 {
-    if (comm->is_deaf || comm->loss.is_known || notice->culprit < 0 ||
-        notice->culprit == comm->rank)
+    if (comm->is_deaf || notice->culprit < 0 || notice->culprit == comm->rank)
         return;
+    if (comm->loss.is_known) {
+        if (!is_seen_here && comm->loss.is_seen_here && comm->error.pub.status == TC_OK) {
+            comm->loss.is_seen_here = false; /* what is told is the cause of what is seen */
+            comm->loss.notice = *notice;
+        }
+        return;
+    }
     comm->loss.is_known = true;
+    comm->loss.is_seen_here = is_seen_here;
     comm->loss.notice = *notice;
     comm->loss.task.fn = loss_task;
     atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
@@ -117,7 +141,7 @@ static void peer_lost(struct tci_transport_sink *sink, uint32_t peer, const char
     struct tci_notice notice = {.kind = TCI_NOTICE_LOST, .culprit = (int32_t)peer};
 
     snprintf(notice.text, sizeof(notice.text), "rank %u %.240s", peer, how);
-    know_loss(comm_of(sink), &notice);
+    know_loss(comm_of(sink), &notice, true);
 }
 
 /* ---- notices ------------------------------------------------------------------------------- */
@@ -157,7 +181,7 @@ static void noticed(struct tci_transport_sink *sink, uint32_t peer, const struct
     struct news *news;
 
     if (notice->kind == TCI_NOTICE_LOST) {
-        know_loss(comm, notice);
+        know_loss(comm, notice, false);
         return;
     }
     news = comm->is_deaf ? NULL : tci_alloc(sizeof(*news));
@@ -295,16 +319,16 @@ void tci_comm_tell_end(struct tci_comm *comm, const char *why)
     tci_comm_tell(comm, &notice);
 }
 
-bool tci_comm_has_told(struct tci_comm *comm)
+bool tci_comm_has_told(struct tci_comm *comm, uint64_t *since_ns)
 {
     const struct tci_transport *transport = comm->transport;
     uint64_t now = comm->exec->ops->now_ns(comm->exec);
 
-    if (transport == NULL || transport->ops->has_told == NULL || comm->broken_ns == 0)
+    if (transport == NULL || transport->ops->has_told == NULL || *since_ns == 0)
         return true;
-    if (now - comm->broken_ns < TELL_MS * TCI_NS_PER_MS && !transport->ops->has_told(transport))
+    if (now - *since_ns < TELL_MS * TCI_NS_PER_MS && !transport->ops->has_told(transport))
         return false;
-    comm->broken_ns = 0;
+    *since_ns = 0;
     return true;
 }
 

@@ -80,7 +80,9 @@ struct tci_comm {
     uint64_t broken_ns; /* when `error` was set; 0: it was not, or the others know why */
     struct {            /* the first rank that was lost, from the moment on that it is known */
         struct tci_task task;
+        struct tci_timer timer;
         bool is_known;
+        bool is_seen_here; /* by the end of a link, and not told by another rank */
         struct tci_notice notice;
     } loss;
     bool is_deaf; /* about to be freed: what the transport tells is of no interest any more */
@@ -116,14 +118,16 @@ void tci_comm_fini(struct tci_comm *comm);
  * A loss is told to the others.  First cause wins.  Loop thread. */
 void tci_comm_break(struct tci_comm *comm, const struct tci_error *error);
 
-/* A transfer with a peer has ended since its link is gone: if that is a loss, break now. */
-void tci_comm_see_loss(struct tci_comm *comm);
+/* Whether a loss is known for which the group will break in a moment: what ended by it then fails
+ * with all else. */
+bool tci_comm_bears_loss(const struct tci_comm *comm);
 
 /* A copy of the first error; its status is TC_OK while all is well.  Any thread. */
 void tci_comm_error(struct tci_comm *comm, struct tci_error *out);
 
-/* Whether the others have been told why this group is broken, as far as that can be waited for. */
-bool tci_comm_has_told(struct tci_comm *comm);
+/* Whether the others have been told what this rank said at a time (0: nothing), as far as that can
+ * be waited for; sets that time to 0 then. */
+bool tci_comm_has_told(struct tci_comm *comm, uint64_t *since_ns);
 
 /* One live thing fewer; the last one tells the roof.  Loop thread. */
 void tci_comm_release(struct tci_comm *comm);

@@ -467,9 +467,9 @@ static void end_transfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
     if (op->state == TCI_OP_DRAINING) {
         if (op->xfers_live == 0)
             tci_op_drained(op);
+    } else if (status == TC_ERR_PEER_LOST && tci_comm_bears_loss(comm)) {
+        return;
     } else if (status != TC_OK) {
-        if (status == TC_ERR_PEER_LOST)
-            tci_comm_see_loss(comm);
         if (status == TC_ERR_MISMATCH)
             fail_by_length(op, &xfer->x);
         tci_op_fail_with(op, status, (int)peer, status == TC_ERR_ALLOC,

@@ -127,13 +127,14 @@ static void drained_timer(struct tci_timer *timer)
     tci_op_drained(tci_container_of(timer, struct tci_op, timer));
 }
 
-/* Whoever learns of a loss by its future may exit at once.  The others are to hear the cause first,
- * or they would take this rank for it. */
+/* Whoever learns of a failure by its future may exit at once.  The others are to hear the cause
+ * first, or they would take this rank for it. */
 static bool waits_to_tell(struct tci_op *op)
 {
     struct tci_exec *exec = op->comm->exec;
+    bool is_loss = op->error.pub.status == TC_ERR_PEER_LOST;
 
-    if (op->error.pub.status != TC_ERR_PEER_LOST || tci_comm_has_told(op->comm))
+    if (tci_comm_has_told(op->comm, is_loss ? &op->comm->broken_ns : &op->told_ns))
         return false;
     op->timer.fn = drained_timer;
     return exec->ops->timer_set(exec, &op->timer, exec->ops->now_ns(exec) + TCI_NS_PER_MS) == 0;
@@ -198,6 +199,9 @@ void tci_op_fail(struct tci_op *op, const struct tci_error *error, bool tell)
         op->comm->transport->ops->abort(op->comm->transport, &op->key, op->args.peer);
     if (tell)
         tell_others(op);
+    /* Rank 0 passes on what it has been told. */
+    if ((tell || op->comm->rank == 0) && error->pub.status != TC_ERR_CANCELLED)
+        op->told_ns = op->comm->exec->ops->now_ns(op->comm->exec);
     if (op->xfers_live == 0) {
         op->task.fn = drained_task; /* later: the caller may stand on this operation */
         op->comm->exec->ops->post(op->comm->exec, &op->task);

@@ -106,9 +106,10 @@ struct tci_op {
     size_t *blocks_kept; /* owned, or NULL: where args.blocks points */
     struct tci_timer timer;
     uint64_t begin_ns, deadline_ns;
-    bool is_shown;               /* its call was shown to those that it waits for */
-    bool is_asked;               /* the others were asked what they are doing */
-    bool is_held;                /* calls of it differ: it will fail */
+    uint64_t told_ns; /* when the others were told of its failure; 0: they need not, or have it */
+    bool is_shown;    /* its call was shown to those that it waits for */
+    bool is_asked;    /* the others were asked what they are doing */
+    bool is_held;     /* calls of it differ: it will fail */
     struct tci_answers *answers; /* owned, or NULL */
     struct tci_after *after;     /* owned, or NULL; op.c */
     struct tci_error error;
