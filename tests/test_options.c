@@ -272,22 +272,22 @@ static void combinations_without_meaning_are_refused_in_words(void **state)
     REFUSE(n_after, 1, TC_ERR_INVALID_ARG, "allreduce: after[0] is NULL");
     cases[n - 1].options.after = &nothing;
     REFUSE(algorithm, "ring", TC_ERR_UNSUPPORTED,
-           "allreduce: algorithm \"ring\" does not fold in rank order: ask for TC_NUMERICS_FAST, "
-           "or for \"oneshot\" or \"direct\"");
+           "allreduce: algorithm \"ring\" does not fold in rank order: ask for TC_NUMERICS_FAST; "
+           "these keep what is promised: oneshot, direct, ");
     REFUSE(algorithm, "tree", TC_ERR_UNSUPPORTED,
-           "allreduce: algorithm \"tree\" does not fold in rank order: ask for TC_NUMERICS_FAST, "
-           "or for \"oneshot\" or \"direct\"");
+           "allreduce: algorithm \"tree\" does not fold in rank order: ask for TC_NUMERICS_FAST; "
+           "these keep what is promised: oneshot, direct, ");
     REFUSE(algorithm, "magic", TC_ERR_INVALID_ARG,
            "allreduce has no algorithm \"magic\"; it has: oneshot, direct, ring, tree");
     REFUSE(algorithm, "ring", TC_ERR_UNSUPPORTED,
-           "allreduce: algorithm \"ring\" cannot average integers, whose partial sums may wrap: "
-           "use \"oneshot\" or \"direct\"");
+           "allreduce: algorithm \"ring\" cannot average integers, whose partial sums may wrap; "
+           "these keep what is promised: oneshot, direct, ");
     cases[n - 1].options.numerics = TC_NUMERICS_FAST;
     cases[n - 1].dtype = TC_DTYPE_I32;
     cases[n - 1].op = TC_REDUCE_AVG;
     REFUSE(algorithm, "ring", TC_ERR_UNSUPPORTED,
            "allreduce: algorithm \"ring\" rounds sums of some ranks: ask for TC_NUMERICS_CANONICAL "
-           "or TC_NUMERICS_FAST, or for \"oneshot\" or \"direct\"");
+           "or TC_NUMERICS_FAST; these keep what is promised: oneshot, direct, ");
     cases[n - 1].options.numerics = TC_NUMERICS_EXACT;
     REFUSE(numerics, TC_NUMERICS_EXACT, TC_ERR_UNSUPPORTED,
            "allreduce: a product of f32 cannot be kept exactly: ask for TC_NUMERICS_CANONICAL");
@@ -325,9 +325,9 @@ static void arguments_without_meaning_are_refused_in_words(void **state)
     expect_refused(tc_broadcast_async(group, 1, data, 4, TC_DTYPE_F32, -5, NULL),
                    TC_ERR_INVALID_ARG, "broadcast: root -5 is not in 0 … 2");
     expect_refused(tc_broadcast_async(group, 1, NULL, 4, TC_DTYPE_F32, 0, NULL), TC_ERR_INVALID_ARG,
-                   "broadcast: a buffer is NULL, the count is 4");
+                   "broadcast: the buffer is NULL, the count is 4");
     expect_refused(tc_allgather_async(group, 1, NULL, data, 4, TC_DTYPE_F32, NULL),
-                   TC_ERR_INVALID_ARG, "allgather: a buffer is NULL, the count is 4");
+                   TC_ERR_INVALID_ARG, "allgather: send is NULL, the count is 4");
     expect_refused(tc_allgather_async(group, 1, data, data, SIZE_MAX / 2, TC_DTYPE_F32, NULL),
                    TC_ERR_INVALID_ARG,
                    "allgather: count 9223372036854775807 is more than memory can hold");

@@ -15,52 +15,61 @@ enum { EXCHANGE_BYTES = 64 << 10 };
 
 /* ---- check -------------------------------------------------------------------------------- */
 
-/* "direct, oneshot, …": what a collective has. */
-static void list_names(enum tci_coll coll, char *text, size_t text_bytes)
+/* What keeps a plan from the promises of the call; NULL: nothing. */
+static const char *obstacle(const struct tci_op_args *args, const struct tci_plan *plan,
+                            int numerics)
+{
+    bool folds = args->call.op != 255;
+
+    if (plan->equal && args->blocks.src_counts != NULL)
+        return "needs blocks of one length: use the call without counts";
+    if (!folds || args->shape.size == 1)
+        return NULL;
+    if (numerics == TC_NUMERICS_EXACT && !plan->whole)
+        return "rounds sums of some ranks: ask for TC_NUMERICS_CANONICAL or TC_NUMERICS_FAST";
+    if (plan->canonical)
+        return NULL;
+    if (numerics != TC_NUMERICS_FAST)
+        return "does not fold in rank order: ask for TC_NUMERICS_FAST";
+    if (args->call.op == TC_REDUCE_AVG && args->fold.divide == NULL)
+        return "cannot average integers, whose partial sums may wrap";
+    return NULL;
+}
+
+/* Whether a plan can keep the promises of the call. */
+static bool can(const struct tci_op_args *args, const struct tci_plan *plan, int numerics)
+{
+    return obstacle(args, plan, numerics) == NULL;
+}
+
+/* "direct, oneshot, …": what a collective has; with a call, what can carry it out. */
+static void list_names(enum tci_coll coll, const struct tci_op_args *args, int numerics, char *text,
+                       size_t text_bytes)
 {
     size_t used = 0;
 
     text[0] = '\0';
     for (size_t p = 0; tci_plans[p] != NULL && used < text_bytes; p++)
-        if (tci_plans[p]->coll == coll)
+        if (tci_plans[p]->coll == tci_coll_base(coll) &&
+            (args == NULL || can(args, tci_plans[p], numerics)))
             used += (size_t)snprintf(text + used, text_bytes - used, "%s%s", used > 0 ? ", " : "",
                                      tci_plans[p]->name);
 }
 
-static tc_status_t refuse(struct tci_error *error, const struct tci_op_args *args, const char *name,
-                          const char *why)
-{
-    tci_error_set(error, TC_ERR_UNSUPPORTED, -1, args->tag, args->name, "%s: algorithm \"%s\" %s",
-                  args->name, name, why);
-    return TC_ERR_UNSUPPORTED;
-}
-
-/* Whether a plan can keep the promises of the call. */
+/* An algorithm that was asked for by name, with those that can instead. */
 static tc_status_t check(const struct tci_op_args *args, const struct tci_plan *plan, int numerics,
                          struct tci_error *error)
 {
-    bool folds = args->call.op != 255;
+    const char *why = obstacle(args, plan, numerics);
+    char names[200];
 
-    if (plan->equal && args->blocks.src_counts != NULL)
-        return refuse(error, args, plan->name,
-                      "needs blocks of one length: use \"direct\", or the call without counts");
-    if (!folds || args->shape.size == 1)
+    if (why == NULL)
         return TC_OK;
-    if (numerics == TC_NUMERICS_EXACT && !plan->whole)
-        return refuse(error, args, plan->name,
-                      "rounds sums of some ranks: ask for TC_NUMERICS_CANONICAL or "
-                      "TC_NUMERICS_FAST, or for \"oneshot\" or \"direct\"");
-    if (plan->canonical)
-        return TC_OK;
-    if (numerics != TC_NUMERICS_FAST)
-        return refuse(error, args, plan->name,
-                      "does not fold in rank order: ask for TC_NUMERICS_FAST, or for \"oneshot\" "
-                      "or \"direct\"");
-    if (args->call.op == TC_REDUCE_AVG && args->fold.divide == NULL)
-        return refuse(error, args, plan->name,
-                      "cannot average integers, whose partial sums may wrap: use \"oneshot\" or "
-                      "\"direct\"");
-    return TC_OK;
+    list_names((enum tci_coll)args->call.coll, args, numerics, names, sizeof(names));
+    tci_error_set(error, TC_ERR_UNSUPPORTED, -1, args->tag, args->name,
+                  "%s: algorithm \"%s\" %s%s%s", args->name, plan->name, why,
+                  names[0] != '\0' ? "; these keep what is promised: " : "", names);
+    return TC_ERR_UNSUPPORTED;
 }
 
 /* The same for a reduction of a whole class of types, as the tables of choices have it. */
@@ -74,7 +83,7 @@ static bool is_legal(const struct tci_plan *plan, const struct tci_ask *ask)
 
     if (ask->folds)
         tci_fold_init(&args.fold, tci_fold_class_dtype(ask->fold), TC_REDUCE_SUM);
-    return check(&args, plan, ask->numerics, &(struct tci_error){0}) == TC_OK;
+    return can(&args, plan, ask->numerics);
 }
 
 /* Exact numerics take kernels of their own, which not every operator has. */
@@ -112,7 +121,7 @@ static tc_status_t choose(struct tci_comm *comm, const struct tci_op_args *args,
     tc_status_t status = tci_tuning_choose(comm, ask, is_legal, choice);
 
     if (status != TC_OK || ask->plan != NULL || ask->numerics != TC_NUMERICS_FAST ||
-        check(args, choice->plan, ask->numerics, &(struct tci_error){0}) == TC_OK)
+        can(args, choice->plan, ask->numerics))
         return status;
     ask->numerics = TC_NUMERICS_CANONICAL;
     return tci_tuning_choose(comm, ask, is_legal, choice);
@@ -128,7 +137,7 @@ static const struct tci_plan *named(const struct tci_comm *comm, const struct tc
         return tci_plan_find(ask->coll, algorithm);
     if (comm->algorithm[0] != '\0')
         plan = tci_plan_find(ask->coll, comm->algorithm);
-    if (plan != NULL && check(args, plan, ask->numerics, &(struct tci_error){0}) != TC_OK)
+    if (plan != NULL && !can(args, plan, ask->numerics))
         plan = NULL; /* a default for everything applies where it can */
     return plan;
 }
@@ -205,7 +214,7 @@ tc_status_t tci_select(struct tci_comm *comm, struct tci_op_args *args, enum tci
         return status;
     ask.plan = named(comm, args, &ask, algorithm);
     if (ask.plan == NULL && algorithm != NULL) {
-        list_names(coll, names, sizeof(names));
+        list_names(coll, NULL, 0, names, sizeof(names));
         tci_error_set(error, TC_ERR_INVALID_ARG, -1, args->tag, args->name,
                       "%s has no algorithm \"%s\"; it has: %s", args->name, algorithm, names);
         return TC_ERR_INVALID_ARG;
@@ -219,8 +228,11 @@ tc_status_t tci_select(struct tci_comm *comm, struct tci_op_args *args, enum tci
     status = choose(comm, args, &ask, &choice);
     if (status != TC_OK)
         return say(error, args, status);
-    if (choice.plan == NULL)
-        return refuse(error, args, "", "that was asked for keeps what these numerics promise");
+    if (choice.plan == NULL) {
+        tci_error_set(error, TC_ERR_UNSUPPORTED, -1, args->tag, args->name,
+                      "%s: no algorithm keeps what these numerics promise", args->name);
+        return TC_ERR_UNSUPPORTED;
+    }
     apply(args, &choice, numerics);
     return TC_OK;
 }
