@@ -93,11 +93,13 @@ static bool read_line(const cJSON *item, int line, const char *path, struct tci_
                       struct tci_error *error)
 {
     int coll = find_coll(read_string(item, "collective"));
+    const char *algorithm = read_string(item, "algorithm");
 
     if (!cJSON_IsObject(item) || coll == TCI_COLL_COUNT)
         return bad_line(error, path, line, "collective is none, such as \"allreduce\"");
-    told_out->plan = tci_plan_find((enum tci_coll)coll, read_string(item, "algorithm"));
-    if (told_out->plan == NULL || !told_out->plan->is_used)
+    told_out->coll = tci_coll_base((enum tci_coll)coll);
+    told_out->plan = tci_plan_find(told_out->coll, algorithm);
+    if (told_out->plan == NULL ? strcmp(algorithm, "model") != 0 : !told_out->plan->is_used)
         return bad_line(error, path, line, "algorithm is none of this collective");
     told_out->numerics = find_numerics(read_string(item, "numerics"));
     if (told_out->numerics == 0)
@@ -111,8 +113,7 @@ static bool read_line(const cJSON *item, int line, const char *path, struct tci_
 static bool ascends(const struct tci_table *table, const struct tci_told *line)
 {
     for (uint32_t l = table->count; l-- > 0;)
-        if (table->told[l].plan->coll == line->plan->coll &&
-            table->told[l].numerics == line->numerics)
+        if (table->told[l].coll == line->coll && table->told[l].numerics == line->numerics)
             return table->told[l].bytes < line->bytes;
     return true;
 }
@@ -187,7 +188,11 @@ static char *read_file(const char *path, size_t *len_out, struct tci_error *erro
     char *text = file != NULL ? tci_alloc(FILE_BYTES_MAX + 1) : NULL;
 
     if (file == NULL) {
-        bad(error, path, strerror(errno));
+        tci_error_set(
+            error, TC_ERR_INVALID_ARG, -1, 0, "init",
+            "the table of choices %.120s: %s; TCDIST_TUNE, or tc_config.tune, is off, auto, "
+            "measure or the file of a table",
+            path, strerror(errno));
         return NULL;
     }
     if (text == NULL) {

@@ -153,6 +153,31 @@ static void a_table_of_rank_0_counts_for_all(void **state)
     unlink(path);
 }
 
+/* What was not measured is not guessed from what was. */
+static void above_its_end_a_table_leaves_the_choice_to_the_model(void **state)
+{
+    struct world world, plain;
+    char path[64];
+
+    (void)state;
+    write_file(path, sizeof(path),
+               HEAD LINE("allreduce", "fast", "0", "oneshot") "," LINE("allreduce", "fast", "4097",
+                                                                       "model") "]}");
+    open_world(&world, path, "off");
+    open_world(&plain, "off", "off");
+    for (int r = 0; r < RANKS; r++) {
+        const char *chosen = said(&plain, r, "allreduce", 1 << 24, TC_NUMERICS_FAST);
+
+        assert_string_not_equal(chosen, "oneshot");
+        assert_string_equal(said(&world, r, "allreduce", 1 << 24, TC_NUMERICS_FAST), chosen);
+        assert_string_equal(said(&world, r, "allreduce", 1024, TC_NUMERICS_FAST), "oneshot");
+    }
+    check_sum(&world, 1, 3000);
+    world_close(&plain);
+    world_close(&world);
+    unlink(path);
+}
+
 /* What a plan cannot keep is not done, table or not: the model chooses. */
 static void a_line_that_breaks_a_promise_does_not_count(void **state)
 {
@@ -256,6 +281,7 @@ int main(void)
         cmocka_unit_test(the_ways_to_choose_are_rank_0s),
 #ifdef HAS_CJSON
         cmocka_unit_test(a_table_of_rank_0_counts_for_all),
+        cmocka_unit_test(above_its_end_a_table_leaves_the_choice_to_the_model),
         cmocka_unit_test(a_line_that_breaks_a_promise_does_not_count),
         cmocka_unit_test(a_table_of_other_ranks_gives_its_figures_alone),
         cmocka_unit_test(what_is_no_table_is_refused_in_words),

@@ -236,6 +236,10 @@ static void a_table_that_is_written_can_be_read(void **state)
         setenv("TCDIST_TUNE", path, 1);
         run_well(&run, TCPERF("2", "-b", "64", "-e", "64", "--op", "all"));
         unsetenv("TCDIST_TUNE");
+        tool_close(&run);
+        run_well(&run, TCPERF("2", "-b", "64", "-e", "64", "--budget", "0.001", "--tune", "-"));
+        assert_int_equal(run.out.data[0], '{');
+        assert_int_equal(tool_count(run.out.data, "\"allreduce\""), 6); /* each with its end */
     }
     tool_close(&run);
     unlink(path);
@@ -250,6 +254,14 @@ static void a_file_that_cannot_be_written_ends_all_ranks(void **state)
 
     assert_int_equal(run.exit_code, 3);
     assert_non_null(strstr(run.err.data, "tcperf: cannot write '/nowhere/at/all'"));
+    tool_close(&run);
+
+    run_to_end(&run, TCPERF("2", "--tune", "/nowhere/at/all"));
+    if (run.exit_code != 2) { /* built with cJSON */
+        assert_int_equal(run.exit_code, 3);
+        assert_non_null(strstr(run.err.data, "tcperf: cannot write '/nowhere/at/all'"));
+        assert_int_equal(tool_count(run.out.data, "# allreduce"), 0); /* nothing was measured */
+    }
     tool_close(&run);
 }
 

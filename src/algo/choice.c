@@ -280,18 +280,21 @@ static bool weigh_plan(const struct tci_choices *choices, const struct tci_ask *
 static void take_told(const struct tci_choices *choices, const struct tci_ask *ask,
                       tci_is_legal is_legal, tci_pick *picks)
 {
+    tci_pick computed[PLACES];
+
+    memcpy(computed, picks, sizeof(computed));
     for (size_t t = 0; t < choices->told_count && ask->plan == NULL; t++) {
         const struct tci_told *told = &choices->told[t];
         uint32_t p = 0;
 
-        if (told->plan->coll != tci_coll_base(ask->coll) || told->numerics != ask->numerics ||
-            !is_legal(told->plan, ask))
+        if (told->coll != tci_coll_base(ask->coll) || told->numerics != ask->numerics ||
+            (told->plan != NULL && !is_legal(told->plan, ask)))
             continue;
-        while (tci_plans[p] != told->plan)
+        while (told->plan != NULL && tci_plans[p] != told->plan)
             p++;
         for (unsigned place = 0; place < PLACES; place++)
             if (bytes_of(place) >= told->bytes || place == PLACES - 1)
-                picks[place] = (tci_pick)p;
+                picks[place] = told->plan != NULL ? (tci_pick)p : computed[place];
     }
 }
 

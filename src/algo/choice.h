@@ -27,7 +27,8 @@ struct tci_choice {
 
 /* A line of a table that was measured: from so many bytes on, this plan. */
 struct tci_told {
-    const struct tci_plan *plan;
+    const struct tci_plan *plan; /* NULL: what the model says */
+    enum tci_coll coll;          /* with blocks of one length */
     uint64_t bytes;
     int numerics;
 };

@@ -36,6 +36,8 @@ enum {
     WORDS
 };
 
+enum { WIRE_MODEL = 255 }; /* in the place of a plan: the model decides */
+
 /* A line on its way. */
 struct wire_line {
     uint64_t bytes;
@@ -131,9 +133,10 @@ static bool read_line(const struct wire_line *line, struct tci_told *told_out)
     if (line->coll >= TCI_COLL_COUNT || line->numerics == 0 || line->numerics >= TCI_NUMERICS_COUNT)
         return false;
     *told_out = (struct tci_told){.plan = tci_plan_by_id((enum tci_coll)line->coll, line->plan),
+                                  .coll = (enum tci_coll)line->coll,
                                   .bytes = line->bytes,
                                   .numerics = line->numerics};
-    return told_out->plan != NULL;
+    return told_out->plan != NULL || line->plan == WIRE_MODEL;
 }
 
 static void set_figures(const struct measure *self, struct tci_figures *figures)
@@ -359,11 +362,15 @@ static bool take_table(struct measure *self, const struct tci_table *table)
     if (self->lines == NULL)
         return false;
     self->words[WORD_LINES] = table->count;
-    for (uint32_t l = 0; l < table->count; l++)
-        self->lines[l] = (struct wire_line){.bytes = table->told[l].bytes,
-                                            .coll = (uint8_t)table->told[l].plan->coll,
-                                            .plan = table->told[l].plan->id,
-                                            .numerics = (uint8_t)table->told[l].numerics};
+    for (uint32_t l = 0; l < table->count; l++) {
+        const struct tci_told *told = &table->told[l];
+
+        self->lines[l] =
+            (struct wire_line){.bytes = told->bytes,
+                               .coll = (uint8_t)told->coll,
+                               .plan = told->plan != NULL ? told->plan->id : WIRE_MODEL,
+                               .numerics = (uint8_t)told->numerics};
+    }
     return true;
 }
 

@@ -72,7 +72,8 @@ static const struct argp_option argp_options[] = {
     {"csv", KEY_CSV, "FILE", 0, "Comma-separated values too; -: instead of the table", 4},
     {"json", KEY_JSON, "FILE", 0, "JSON too; -: instead of the table", 4},
     {"tune", KEY_TUNE, "FILE", 0,
-     "Measure every algorithm of every collective; write a table of the fastest, for TCDIST_TUNE",
+     "Measure every algorithm of every collective; write a table of the fastest, for TCDIST_TUNE; "
+     "-: instead of the table of times",
      4},
     {NULL, 0, NULL, 0, "Else:", -1},
     {0},
@@ -285,6 +286,11 @@ static error_t parse_how(int key, char *arg, struct argp_state *state)
     }
 }
 
+static bool is_stdout(const char *path)
+{
+    return path != NULL && strcmp(path, "-") == 0;
+}
+
 static void finish_options(struct options *options, struct argp_state *state)
 {
     if (options->bytes_min > options->bytes_max)
@@ -297,9 +303,10 @@ static void finish_options(struct options *options, struct argp_state *state)
         argp_error(state, "--tune is not there: tcperf was built without cJSON");
     if (options->tune_path != NULL && options->algorithm != NULL)
         argp_error(state, "--tune measures every algorithm: leave --algorithm out");
-    if (options->json_path != NULL && options->csv_path != NULL &&
-        strcmp(options->json_path, "-") == 0 && strcmp(options->csv_path, "-") == 0)
-        argp_error(state, "only one of --csv and --json can be standard output");
+    if (is_stdout(options->csv_path) + is_stdout(options->json_path) +
+            is_stdout(options->tune_path) >
+        1)
+        argp_error(state, "only one of --csv, --json and --tune can be standard output");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)

@@ -23,6 +23,18 @@ static bool open_file(const char *path, FILE **file_out)
     return false;
 }
 
+/* The table of choices is written when all is measured: a path that cannot be shows before. */
+static bool check_path(const char *path)
+{
+    FILE *file = path == NULL || is_stdout(path) ? NULL : fopen(path, "ae");
+
+    if (file != NULL)
+        fclose(file);
+    else if (path != NULL && !is_stdout(path))
+        fprintf(stderr, "tcperf: cannot write '%s': %s\n", path, strerror(errno));
+    return file != NULL || path == NULL || is_stdout(path);
+}
+
 static void print_head(const struct report *report)
 {
     const struct options *options = report->options;
@@ -54,9 +66,10 @@ bool report_open(struct report *report, const struct world *world)
     *report = (struct report){.options = options, .ranks = world->ranks};
     if (world->rank != 0)
         return true;
-    if (!is_stdout(options->csv_path) && !is_stdout(options->json_path))
+    if (!is_stdout(options->csv_path) && !is_stdout(options->json_path) &&
+        !is_stdout(options->tune_path))
         report->table = stdout;
-    if (!open_file(options->csv_path, &report->csv) ||
+    if (!check_path(options->tune_path) || !open_file(options->csv_path, &report->csv) ||
         !open_file(options->json_path, &report->json))
         return false;
     if (report->table != NULL)

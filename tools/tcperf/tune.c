@@ -79,24 +79,29 @@ static tc_status_t find_fastest(struct search *search, const char **name_out, do
     return status;
 }
 
-/* Bytes as the library counts a call's payload: a block where each rank has one. */
-static void note(struct search *search, const char *name, double us)
+static cJSON *note(struct search *search, const char *name, size_t bytes)
 {
-    const struct line *line = &search->line;
     cJSON *choice = cJSON_CreateObject();
-    size_t bytes = search->before == NULL ? 0 : line->count * tc_dtype_size(line->dtype);
 
-    cJSON_AddStringToObject(choice, "collective", line->operation->name);
+    cJSON_AddStringToObject(choice, "collective", search->line.operation->name);
     cJSON_AddStringToObject(choice, "numerics", numerics_names[search->call.numerics]);
     cJSON_AddNumberToObject(choice, "bytes", (double)bytes);
     cJSON_AddStringToObject(choice, "algorithm", name);
-    cJSON_AddNumberToObject(choice, "us", us);
     cJSON_AddItemToArray(search->choices, choice);
+    return choice;
 }
 
+/* Bytes as the library counts a call's payload: a block where each rank has one. */
+static size_t payload(const struct line *line)
+{
+    return line->count * tc_dtype_size(line->dtype);
+}
+
+/* Beyond what was measured the model knows better than the last line. */
 static tc_status_t search_sizes(struct search *search)
 {
     const struct options *options = search->world->options;
+    bool has_sizes = search->line.operation->recv != BLOCKS_NONE;
     tc_status_t status = TC_OK;
 
     for (size_t bytes = options->bytes_min; bytes <= options->bytes_max && status == TC_OK;
@@ -108,12 +113,15 @@ static tc_status_t search_sizes(struct search *search)
             status = find_fastest(search, &name, &us);
         if (status == TC_OK && name != NULL &&
             (search->before == NULL || strcmp(name, search->before) != 0)) {
-            note(search, name, us);
+            cJSON_AddNumberToObject(
+                note(search, name, search->before == NULL ? 0 : payload(&search->line)), "us", us);
             search->before = name;
         }
-        if (search->line.operation->recv == BLOCKS_NONE)
+        if (!has_sizes)
             break;
     }
+    if (status == TC_OK && has_sizes && search->before != NULL)
+        note(search, "model", payload(&search->line) + 1);
     return status;
 }
 
@@ -146,10 +154,13 @@ static tc_status_t write_table(const struct world *world, const cJSON *table)
 {
     const char *path = world->options->tune_path;
     char *text = cJSON_Print(table);
-    FILE *file = text != NULL ? fopen(path, "we") : NULL;
+    bool is_stdout = strcmp(path, "-") == 0;
+    FILE *file = text == NULL ? NULL : is_stdout ? stdout : fopen(path, "we");
     bool is_written = file != NULL && fprintf(file, "%s\n", text) > 0;
 
-    if (file != NULL)
+    if (file == stdout)
+        is_written = fflush(file) == 0 && is_written;
+    else if (file != NULL)
         is_written = fclose(file) == 0 && is_written;
     if (!is_written)
         fprintf(stderr, "tcperf: cannot write '%s': %s\n", path, strerror(errno));
