@@ -103,8 +103,10 @@ static tc_status_t resolve_mode(tc_config *config, struct tci_error *error)
     const char *text = getenv("TCDIST_LOOP_MODE");
 
     if (config->loop_mode < -1 || config->loop_mode > TC_LOOP_HOST) {
-        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "init", "loop_mode %d is not known",
-                      config->loop_mode);
+        tci_error_set(
+            error, TC_ERR_INVALID_ARG, -1, 0, "init",
+            "loop_mode %d is none of TC_LOOP_…: -1 (not set), 0 (thread), 1 (manual), 2 (host)",
+            config->loop_mode);
         return TC_ERR_INVALID_ARG;
     }
     if (config->loop_mode == -1 && text != NULL) {
@@ -152,8 +154,10 @@ static tc_status_t resolve_numerics(tc_config *config, struct tci_error *error)
     const char *text = getenv("TCDIST_NUMERICS");
 
     if (config->numerics < TC_NUMERICS_DEFAULT || config->numerics > TC_NUMERICS_EXACT) {
-        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "init", "numerics %d is not known",
-                      config->numerics);
+        tci_error_set(
+            error, TC_ERR_INVALID_ARG, -1, 0, "init",
+            "numerics %d is none of TC_NUMERICS_…: 0 (default), 1 (canonical), 2 (fast), 3 (exact)",
+            config->numerics);
         return TC_ERR_INVALID_ARG;
     }
     if (config->numerics != TC_NUMERICS_DEFAULT)
@@ -179,7 +183,8 @@ static void list_algorithms(char *text, size_t room)
 
         while (strcmp(tci_plans[first]->name, name) != 0)
             first++;
-        if (first != i || !tci_plans[i]->is_used || len >= room)
+        if (first != i || !tci_plans[i]->is_used || tci_plans[i]->coll == TCI_COLL_P2P ||
+            len >= room)
             continue;
         len += (size_t)snprintf(text + len, room - len, "%s%s", len == 0 ? "one of " : ", ", name);
     }
@@ -188,7 +193,7 @@ static void list_algorithms(char *text, size_t room)
 static bool is_algorithm(const char *name)
 {
     for (size_t i = 0; tci_plans[i] != NULL; i++)
-        if (strcmp(tci_plans[i]->name, name) == 0)
+        if (tci_plans[i]->coll != TCI_COLL_P2P && strcmp(tci_plans[i]->name, name) == 0)
             return true;
     return false;
 }

@@ -60,7 +60,7 @@ static void bad_urls_are_refused_with_what_is_wrong(void **state)
         const char *text;
         const char *says;
     } rows[] = {
-        {"", "no known scheme; there are tcp://, gloo+tcp:// and single://"},
+        {"", "no known scheme; there are tcp://, gloo+tcp://, fd:// and single://"},
         {"tcp:", "no known scheme"},
         {"udp://10.0.0.7:4100", "no known scheme"},
         {"TCP://10.0.0.7:4100", "no known scheme"},

@@ -156,6 +156,8 @@ static void what_would_be_refused_is_said(void **state)
     refused(NULL, NULL, 0, TC_ERR_INVALID_ARG, "NULL", group);
     assert_null(tc_algorithm(group, "allreduce", 1, (tc_dtype_t)9, TC_REDUCE_SUM, NULL));
     assert_null(tc_algorithm(group, "reduce", 1, TC_DTYPE_F32, TC_REDUCE_BXOR, NULL));
+    assert_null(tc_algorithm(group, "allgather", SIZE_MAX / 8, TC_DTYPE_F32, TC_REDUCE_SUM, NULL));
+    assert_non_null(strstr(tc_last_error()->message, "more than memory can hold"));
     assert_string_equal(tc_algorithm(group, "barrier", 1, (tc_dtype_t)9, TC_REDUCE_SUM, NULL),
                         "dissemination");
 }

@@ -315,10 +315,10 @@ static void bad_arguments_fail_at_once(void **state)
           "no algorithm \"wave\"");
     fails(tc_allreduce_compressed_async(world.group[0], 3, NULL, some, 1, TC_DTYPE_F16,
                                         TC_REDUCE_SUM, NULL, NULL, NULL),
-          TC_ERR_INVALID_ARG, -1, "a buffer is NULL, the count is 1");
+          TC_ERR_INVALID_ARG, -1, "send is NULL, the count is 1");
     fails(tc_allreduce_compressed_async(world.group[0], 3, some, NULL, 1, TC_DTYPE_F16,
                                         TC_REDUCE_SUM, NULL, NULL, NULL),
-          TC_ERR_INVALID_ARG, -1, "a buffer is NULL");
+          TC_ERR_INVALID_ARG, -1, "recv is NULL");
     world_close(&world);
     assert_int_equal(tc_future_test(tc_allreduce_compressed_async(
                          NULL, 3, some, some, 1, TC_DTYPE_F16, TC_REDUCE_SUM, NULL, NULL, NULL)),

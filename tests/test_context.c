@@ -153,6 +153,7 @@ static void a_variable_that_does_not_parse_is_named(void **state)
         {"TCDIST_NUMERICS", "default", "canonical, fast or exact"},
         {"TCDIST_NUMERICS", "slow", "canonical, fast or exact"},
         {"TCDIST_ALGORITHM", "rings", "ring"},
+        {"TCDIST_ALGORITHM", "send", "one of oneshot"},
         {"TCDIST_SEGMENT_BYTES", "0", "number"},
         {"TCDIST_SEGMENT_BYTES", "4M", "number"},
         {"TCDIST_SEGMENT_BYTES", " 4", "number"},

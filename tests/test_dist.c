@@ -56,7 +56,7 @@ static const struct refusal refusals[] = {
     {TC_DIST_ANY, 2, 0, NULL, TC_ERR_INVALID_ARG, "2 ranks", "tcp://host:port"},
     {TC_DIST_ANY, 2, 0, "single://", TC_ERR_INVALID_ARG, "single://", "not 2"},
     {TC_DIST_ANY, 2, 0, "", TC_ERR_INVALID_ARG, "\"\"", "tcp://"},
-    {TC_DIST_ANY, 2, 0, "udp://h:1", TC_ERR_INVALID_ARG, "udp://h:1", "gloo+tcp:// and single://"},
+    {TC_DIST_ANY, 2, 0, "udp://h:1", TC_ERR_INVALID_ARG, "udp://h:1", "fd:// and single://"},
     {TC_DIST_ANY, 2, 0, "127.0.0.1:80", TC_ERR_INVALID_ARG, "127.0.0.1:80", "tcp://"},
     {TC_DIST_ANY, 2, 0, "tcp://h", TC_ERR_INVALID_ARG, "tcp://h", "host:port"},
     {TC_DIST_ANY, 2, 0, "tcp://h:99999", TC_ERR_INVALID_ARG, "99999", "beyond 65535"},

@@ -86,7 +86,8 @@ bool tci_check_options(const tc_options *options, const tc_context *context,
     if (options->timeout_ms < -1)
         return bad(error, name, "timeout_ms %d is negative", options->timeout_ms);
     if (options->numerics < TC_NUMERICS_DEFAULT || options->numerics > TC_NUMERICS_EXACT)
-        return bad(error, name, "numerics %d is no tc_numerics_t", options->numerics);
+        return bad(error, name, "numerics %d is no tc_numerics_t: canonical is 1, fast 2, exact 3",
+                   options->numerics);
     return check_after(options, context, error, name);
 }
 
@@ -113,6 +114,7 @@ static bool check_dtype(const struct tci_request *request, struct tci_error *err
 
 bool tci_check_payload(const struct tci_request *request, size_t blocks, struct tci_error *error)
 {
+    bool lacks_send, lacks_recv;
     size_t bytes;
 
     if (!check_dtype(request, error))
@@ -120,9 +122,14 @@ bool tci_check_payload(const struct tci_request *request, size_t blocks, struct 
     if (!tci_array_bytes(request->count, tc_dtype_size(request->dtype), &bytes) ||
         !tci_array_bytes(bytes, blocks, &bytes) || bytes > PTRDIFF_MAX)
         return bad(error, request->name, "count %zu is more than memory can hold", request->count);
-    if (request->count > 0 && ((request->send == NULL && !request->lacks_send) ||
-                               (request->recv == NULL && !request->lacks_recv)))
-        return bad(error, request->name, "a buffer is NULL, the count is %zu", request->count);
+    lacks_send = request->send == NULL && !request->lacks_send;
+    lacks_recv = request->recv == NULL && !request->lacks_recv;
+    if (request->count > 0 && (lacks_send || lacks_recv))
+        return bad(error, request->name, "%s NULL, the count is %zu",
+                   lacks_send && lacks_recv ? "the buffer is"
+                   : lacks_send             ? "send is"
+                                            : "recv is",
+                   request->count);
     return true;
 }
 

@@ -27,6 +27,16 @@ static bool folds(enum tci_coll coll)
     return coll == TCI_COLL_ALLREDUCE || coll == TCI_COLL_REDUCE || coll == TCI_COLL_REDUCE_SCATTER;
 }
 
+/* What memory could hold at most, as the call itself counts it. */
+static bool fits(const struct tci_comm *comm, enum tci_coll coll, size_t count, tc_dtype_t dtype)
+{
+    size_t blocks = coll == tci_coll_base(coll) ? (size_t)comm->size : 1, bytes;
+
+    return coll == TCI_COLL_BARRIER ||
+           (tci_array_bytes(count, tc_dtype_size(dtype), &bytes) &&
+            tci_array_bytes(bytes, blocks, &bytes) && bytes <= PTRDIFF_MAX);
+}
+
 static tc_status_t refuse(const char *fmt, const char *text)
 {
     return tci_fail(TC_ERR_INVALID_ARG, "algorithm", fmt, text);
@@ -70,6 +80,11 @@ const char *tc_algorithm(tc_dist_ctx *group, const char *collective, size_t coun
     coll = find(collective);
     if (check(comm, collective, coll, dtype, op, options) != TC_OK)
         return NULL;
+    if (!fits(comm, coll, count, dtype)) {
+        tci_fail(TC_ERR_INVALID_ARG, "algorithm",
+                 "algorithm: count %zu is more than memory can hold", count);
+        return NULL;
+    }
     args = (struct tci_op_args){
         .name = tci_coll_name(coll),
         .shape = {.rank = (uint32_t)comm->rank, .size = (uint32_t)comm->size, .in_place = true},

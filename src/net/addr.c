@@ -155,9 +155,10 @@ tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_
             return TC_ERR_UNSUPPORTED_FAMILY;
         }
     if (rest == NULL)
-        return REFUSE(error, text,
-                      "it begins with no known scheme; there are tcp://, gloo+tcp:// and single://",
-                      text);
+        return REFUSE(
+            error, text,
+            "it begins with no known scheme; there are tcp://, gloo+tcp://, fd:// and single://",
+            text);
 
     if (url.scheme == TCI_SCHEME_TCP) {
         status = *rest == '[' ? parse_bracketed(text, rest + 1, &url, error)

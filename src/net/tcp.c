@@ -44,7 +44,8 @@ static void read_and_lose(struct tci_link *link)
     if (link->state == TCI_LINK_DOWN)
         return;
     if (is_errno_of_end(link->send_errno))
-        tci_link_lose(link, "has closed its connection: it exited or was killed");
+        tci_link_lose(
+            link, "has closed its connection: it was killed, or ended without tc_dist_finalize");
     else
         tci_link_lose(link, "cannot be sent to any more: %s", strerror(link->send_errno));
 }

@@ -158,7 +158,8 @@ static const char *take(struct tci_link *link, const struct reading *reading, si
 static void end_of_stream(struct tci_link *link, ssize_t result, int error)
 {
     if (result == 0 || error == ECONNRESET || error == EPIPE)
-        tci_link_lose(link, "has closed its connection: it exited or was killed");
+        tci_link_lose(
+            link, "has closed its connection: it was killed, or ended without tc_dist_finalize");
     else
         tci_link_lose(link, "cannot be heard any more: %s", strerror(error));
 }
