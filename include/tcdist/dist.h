@@ -86,10 +86,12 @@ TC_API tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out);
  * Every rank of `group` takes part, in the same order of such calls where there are several.
  * With color < 0 a rank takes part and gets *out = NULL.  The new group shares the connections of
  * `group` and opens none that `group` would not; it has tags, ordered calls, errors and an end of
- * its own, and may be split in turn.  Groups that share connections are used, finalized and closed
- * one by one, in any order and from any thread: a connection stays until the last group over it has
- * been left on both sides.  The loss of a rank breaks the groups that it belongs to, and no others.
- * Settings (segment size, numerics, algorithm) are those of `group`.
+ * its own, and may be split in turn.  Ranks in its errors and tc_dist_health() are its own numbers.
+ * Groups that share connections are used, finalized and closed one by one, from any thread: a
+ * connection stays until the last group over it has been left on both sides.  tc_dist_finalize()
+ * waits for the others: calls for several groups come in the same order on every rank, those of
+ * tc_dist_finalize_async() in any.  The loss of a rank breaks the groups that it belongs to, and no
+ * others.  Settings (segment size, numerics, algorithm) are those of `group`.
  * Errors: TC_ERR_INVALID_ARG, TC_ERR_ALLOC, TC_ERR_UNSUPPORTED where the group was given links
  * between neighbours alone, and those of the operations of `group`: TC_ERR_TIMEOUT names a rank
  * that did not take part.  Not from a continuation. */
@@ -101,7 +103,8 @@ TC_API tc_status_t tc_dist_split(tc_dist_ctx *group, int color, int key, tc_dist
 TC_API tc_future *tc_dist_split_async(tc_dist_ctx *group, int color, int key, tc_dist_ctx **out);
 
 /* Leave a group in order: waits until every rank has come here and everything begun is done,
- * then frees the group.  After a failure it frees it at once and gives the group's first error.
+ * then frees the group; of several groups in the same order on every rank.  After a failure it
+ * frees it at once and gives the group's first error: call it then too, before the program ends.
  * TC_ERR_MISMATCH: it has left in order, but see tc_dist_health().  NULL is fine.  Not from a
  * continuation. */
 TC_API tc_status_t tc_dist_finalize(tc_dist_ctx *group);
