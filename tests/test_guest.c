@@ -95,6 +95,8 @@ static void signals_and_affinity_stay_as_they_were(void **state)
 
     (void)state;
     memset(before, 0, sizeof(before));
+    memset(&mask_before, 0, sizeof(mask_before)); /* only a part of a set is written */
+    memset(&mask_after, 0, sizeof(mask_after));
     for (int s = 1; s < 65; s++)
         sigaction(s, NULL, &before[s]);
     pthread_sigmask(SIG_SETMASK, NULL, &mask_before);
