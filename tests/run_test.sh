@@ -24,7 +24,7 @@ export LC_ALL=C
 export UBSAN_OPTIONS="print_stacktrace=1${UBSAN_OPTIONS:+:$UBSAN_OPTIONS}"
 export TSAN_OPTIONS="second_deadlock_stack=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}"
 
-here=$(dirname "$0")
-export LSAN_OPTIONS="suppressions=$here/lsan.supp:print_suppressions=0${LSAN_OPTIONS:+:$LSAN_OPTIONS}"
+leaks=suppressions=$(dirname "$0")/lsan.supp:print_suppressions=0
+export LSAN_OPTIONS="$leaks${LSAN_OPTIONS:+:$LSAN_OPTIONS}"
 
 exec "$@"

@@ -36,23 +36,6 @@ static uint32_t round_steps(const struct tci_shape *shape)
     return 2 * (shape->size - 1);
 }
 
-/* The round in which blocks travel to their owners. */
-static void scatter_step(const struct tci_shape *shape, uint32_t i, struct tci_step *step_out)
-{
-    uint32_t n = shape->size, r = shape->rank, k = i / 2 + 1;
-
-    if (i % 2 == 0) {
-        uint32_t peer = tci_before(r, k, n);
-
-        *step_out = tci_recv(tci_tmp_of(shape, peer), peer);
-        step_out->src = tci_src(r);
-    } else {
-        uint32_t peer = tci_after(r, k, n);
-
-        *step_out = tci_send(tci_src(peer), peer, i - 1);
-    }
-}
-
 static uint32_t scatter_slots(const struct tci_shape *shape)
 {
     return shape->size == 2 ? 0 : shape->size - 1;
@@ -100,7 +83,7 @@ static void allreduce_step(const struct tci_shape *shape, uint32_t i, struct tci
     } else if (n == 2) {
         allreduce_of_two_step(shape, i, step_out);
     } else if (i < fold) {
-        scatter_step(shape, i, step_out);
+        tci_scatter_step(shape, i, step_out);
     } else if (i == fold) {
         *step_out = tci_fold(tci_dst(r), tci_src(r));
     } else if ((i - fold) % 2 == 1) {
@@ -161,7 +144,7 @@ static void reduce_scatter_step(const struct tci_shape *shape, uint32_t i,
     else if (shape->size == 2)
         reduce_scatter_of_two_step(shape, i, step_out);
     else if (i < round_steps(shape))
-        scatter_step(shape, i, step_out);
+        tci_scatter_step(shape, i, step_out);
     else
         *step_out = tci_fold(tci_dst(0), tci_src(shape->rank));
 }

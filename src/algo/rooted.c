@@ -118,22 +118,6 @@ static uint32_t reduce_slots(const struct tci_shape *shape)
     return is_root(shape) ? shape->size - 1 : shape->size;
 }
 
-static void exchange_step(const struct tci_shape *shape, uint32_t i, struct tci_step *step_out)
-{
-    uint32_t n = shape->size, r = shape->rank, k = i / 2 + 1;
-
-    if (i % 2 == 0) {
-        uint32_t peer = tci_before(r, k, n);
-
-        *step_out = tci_recv(tci_tmp_of(shape, peer), peer);
-        step_out->src = tci_src(r);
-    } else {
-        uint32_t peer = tci_after(r, k, n);
-
-        *step_out = tci_send(tci_src(peer), peer, i - 1);
-    }
-}
-
 static void collect_step(const struct tci_shape *shape, uint32_t i, struct tci_step *step_out)
 {
     uint32_t n = shape->size, r = shape->rank, fold = fold_number(shape);
@@ -159,7 +143,7 @@ static void reduce_step(const struct tci_shape *shape, uint32_t i, struct tci_st
     if (shape->size == 1)
         *step_out = tci_copy(tci_dst(0), tci_src(0));
     else if (i < fold)
-        exchange_step(shape, i, step_out);
+        tci_scatter_step(shape, i, step_out);
     else if (i == fold)
         *step_out = tci_fold(is_root(shape) ? tci_dst(shape->rank) : tci_tmp(shape->size - 1),
                              tci_src(shape->rank));

@@ -82,6 +82,25 @@ static inline struct tci_step tci_copy(struct tci_slice dst, struct tci_slice sr
     return (struct tci_step){.kind = TCI_STEP_COPY, .src = src, .dst = dst};
 }
 
+/* The round in which blocks travel to their owners: steps 2(k - 1) and 2(k - 1) + 1, for k = 1 …
+ * n - 1, receive this rank's block from the k-th rank before, and send the k-th rank after its. */
+static inline void tci_scatter_step(const struct tci_shape *shape, uint32_t i,
+                                    struct tci_step *step_out)
+{
+    uint32_t n = shape->size, r = shape->rank, k = i / 2 + 1;
+
+    if (i % 2 == 0) {
+        uint32_t peer = tci_before(r, k, n);
+
+        *step_out = tci_recv(tci_tmp_of(shape, peer), peer);
+        step_out->src = tci_src(r);
+    } else {
+        uint32_t peer = tci_after(r, k, n);
+
+        *step_out = tci_send(tci_src(peer), peer, i - 1);
+    }
+}
+
 /* Steps that a rank needs to have its own payload in its result: a copy, or in place none. */
 static inline uint32_t tci_copies(const struct tci_shape *shape)
 {
