@@ -1,6 +1,6 @@
 /* test_sim.c - every plan of the table, on simulated ranks, against plain loops. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 600 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -104,12 +104,12 @@ static void every_plan_on_64_ranks(void **state)
 
 static void every_plan_in_several_lanes_with_credits(void **state)
 {
-    const size_t counts[] = {70001};
+    const size_t counts[] = {test_effort() == 0 ? 18001 : 70001};
     struct sim_world_config config;
 
     (void)state;
     sim_world_config_default(&config);
-    config.segment_bytes = 32768;
+    config.segment_bytes = test_effort() == 0 ? 8192 : 32768;
     config.net.eager_max = 512;
     for (uint32_t n = 2; n <= 9; n += test_effort() == 0 ? 3 : 1)
         all_plans(n, &config, counts, TCI_LEN(counts));
@@ -130,7 +130,7 @@ static void pipelines_in_pieces(void **state)
         batch->random = n;
         for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++)
             if ((*plan)->depth != NULL)
-                add_plan(batch, *plan, 400001);
+                add_plan(batch, *plan, test_effort() == 0 ? 100003 : 400001);
         if (batch->count > 0)
             sim_batch_flush(batch);
         sim_world_free(batch->world);
@@ -178,7 +178,7 @@ static void every_plan_over_links_that_jitter(void **state)
     config.segment_bytes = 2048;
     config.net.eager_max = 256;
     config.net.jitter = 20;
-    for (uint64_t seed = 1; seed <= 5; seed++) {
+    for (uint64_t seed = 1; seed <= (test_effort() == 0 ? 2 : 5); seed++) {
         config.net.seed = seed;
         all_plans(5, &config, counts, TCI_LEN(counts));
         all_plans(8, &config, counts, TCI_LEN(counts));
