@@ -316,8 +316,8 @@ static void send_first(const struct tci_shape *shape, uint32_t i, struct tci_ste
     *step_out = (struct tci_step){.kind = i < 2 ? TCI_STEP_SEND : TCI_STEP_RECV,
                                   .peer = 1 - shape->rank,
                                   .match = i + 2,
-                                  .src = {TCI_BUF_SRC, 0},
-                                  .dst = {TCI_BUF_DST, 0}};
+                                  .src = {TCI_BUF_SRC, 0, 0},
+                                  .dst = {TCI_BUF_DST, 0, 0}};
 }
 
 static void a_plan_that_needs_more_window_than_there_is_never_ends(void **state)
