@@ -26,20 +26,26 @@ struct scene {
     float *data;
 };
 
+static void scene_open_config(struct scene *scene, uint32_t size, int timeout_ms,
+                              struct sim_world_config *config)
+{
+    memset(scene, 0, sizeof(*scene));
+    scene->live = tci_alloc_live();
+    config->timeout_ms = timeout_ms;
+    config->net.eager_max = EAGER_MAX;
+    scene->world = sim_world_new(size, config);
+    scene->size = size;
+    scene->data = calloc((size_t)size * COUNT, sizeof(float));
+    assert_non_null(scene->data);
+}
+
 static void scene_open_with(struct scene *scene, uint32_t size, int timeout_ms, double jitter)
 {
     struct sim_world_config config;
 
-    memset(scene, 0, sizeof(*scene));
-    scene->live = tci_alloc_live();
     sim_world_config_default(&config);
-    config.timeout_ms = timeout_ms;
-    config.net.eager_max = EAGER_MAX;
     config.net.jitter = jitter;
-    scene->world = sim_world_new(size, &config);
-    scene->size = size;
-    scene->data = calloc((size_t)size * COUNT, sizeof(float));
-    assert_non_null(scene->data);
+    scene_open_config(scene, size, timeout_ms, &config);
 }
 
 static void scene_open(struct scene *scene, uint32_t size, int timeout_ms)
@@ -198,6 +204,54 @@ static void a_short_stall_only_delays(void **state)
 }
 
 /* ---- Losses --------------------------------------------------------------------------------- */
+
+static void cancel_future(void *future)
+{
+    tc_future_cancel(future);
+}
+
+/* A rank ends `later_ns` after it has cancelled an operation.  The others see its links end before
+ * the news of the operation has come, by way of rank 0.  True where that left in time. */
+static bool cancels_and_ends(uint64_t later_ns)
+{
+    enum { SIZE = 5, ENDS = 3, LATE = 4, AT_NS = 50000000 };
+    struct sim_world_config config;
+    struct scene scene;
+    tc_future *own;
+    tc_status_t status;
+
+    sim_world_config_default(&config);
+    config.net.lost_after_ns = 1000; /* sooner than any message */
+    scene_open_config(&scene, SIZE, 30000, &config);
+    for (uint32_t r = 0; r < LATE; r++)
+        start_sum(&scene, r, 7, 10);
+    own = scene.futures[ENDS];
+    sim_world_at(scene.world, ENDS, AT_NS, cancel_future, own);
+    sim_world_kill_at(scene.world, ENDS, AT_NS + later_ns);
+    scene.futures[ENDS] = NULL;
+    run(&scene);
+    status = tc_future_test(scene.futures[0]);
+    for (uint32_t r = 0; r < ENDS; r++) {
+        assert_int_equal(tc_future_test(scene.futures[r]), status);
+        assert_int_equal(tc_future_error(scene.futures[r])->rank, ENDS);
+    }
+    sim_world_idle(scene.world); /* the group is of no use all the same */
+    for (uint32_t r = 0; r < ENDS; r++)
+        assert_int_equal(tc_dist_health(sim_group(scene.world, r), NULL), TC_ERR_PEER_LOST);
+    scene.futures[ENDS] = own;
+    scene_close(&scene);
+    return status == TC_ERR_CANCELLED;
+}
+
+static void the_end_of_a_rank_does_not_overtake_what_it_has_told(void **state)
+{
+    unsigned in_time = 0;
+
+    (void)state;
+    for (uint64_t later_ns = 0; later_ns < 60000; later_ns += 500)
+        in_time += cancels_and_ends(later_ns);
+    assert_true(in_time > 0);
+}
 
 static void killed(uint32_t size, uint32_t victim, uint64_t at_ns, size_t count)
 {
@@ -479,6 +533,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_enters_late_is_told_how_it_ended),
         cmocka_unit_test(a_loop_that_stands_still_is_named),
         cmocka_unit_test(a_short_stall_only_delays),
+        cmocka_unit_test(the_end_of_a_rank_does_not_overtake_what_it_has_told),
         cmocka_unit_test(a_rank_that_is_killed_is_named_by_every_survivor),
         cmocka_unit_test(a_broken_link_ends_the_group_for_all),
         cmocka_unit_test_setup_teardown(calls_that_differ_are_shown_both, listen_to_log,
