@@ -161,7 +161,7 @@ static void end_of_stream(struct tci_link *link, ssize_t result, int error)
         tci_link_lose(
             link, "has closed its connection: it was killed, or ended without tc_dist_finalize");
     else
-        tci_link_lose(link, "cannot be heard any more: %s", strerror(error));
+        tci_link_lose(link, "cannot be heard any more: %s", tci_link_reason(error));
 }
 
 unsigned tci_link_read(struct tci_link *link)

@@ -135,6 +135,14 @@ void tci_link_fini(struct tci_link *link)
         link_end(link, TC_ERR_CLOSED);
 }
 
+const char *tci_link_reason(int error)
+{
+    if (error != EFAULT)
+        return strerror(error);
+    return "the buffer given on this side lies outside the process's memory: it was freed too "
+           "early, or is shorter than its count";
+}
+
 void tci_link_lose(struct tci_link *link, const char *fmt, ...)
 {
     struct tci_tcp *tcp = link->tcp;

@@ -196,6 +196,8 @@ int tci_link_up(struct tci_link *link, int fd);
 /* The end of a link, with a text "rank 2 <text> (tcp 127.0.0.1:4100)". */
 __attribute__((format(printf, 2, 3))) void tci_link_lose(struct tci_link *link, const char *fmt,
                                                          ...);
+/* What a failed read or write means, for that text. */
+const char *tci_link_reason(int error);
 /* The end without a loss: closed by us. */
 void tci_link_fini(struct tci_link *link);
 /* Queue a frame of control; fills seq and ack.  Without memory the next poll loses the link. */
