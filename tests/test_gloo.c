@@ -88,6 +88,8 @@ static const char *run(int size, int numerics, struct rank *ranks)
     ssize_t len;
 
     assert_true(saved >= 0 && file >= 0);
+    /* Two writes at one time to a memory file may both land at its old end unless each appends. */
+    assert_int_equal(fcntl(file, F_SETFL, O_APPEND), 0);
     fflush(stderr);
     dup2(file, STDERR_FILENO);
     for (int r = 0; r < size; r++)
