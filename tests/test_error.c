@@ -101,6 +101,36 @@ static void *look_for_an_error(void *arg)
     return (void *)tc_last_error();
 }
 
+static void reasons_have_their_names(void **state)
+{
+    (void)state;
+    assert_string_equal(tc_reason_string(TC_REASON_NONE), "none");
+    assert_string_equal(tc_reason_string(TC_REASON_REFUSED_KEY), "refused_key");
+    assert_string_equal(tc_reason_string(TC_REASON_SLOW), "slow");
+    assert_string_equal(tc_reason_string((tc_reason_t)TCI_REASON_COUNT), "unknown reason");
+    assert_string_equal(tc_reason_string((tc_reason_t)-1), "unknown reason");
+}
+
+static void a_reason_goes_with_its_record_and_not_with_a_copy_of_its_public_part(void **state)
+{
+    struct tci_error error = {0}, to = {0};
+    tc_error copy;
+    (void)state;
+
+    tci_error_blame(&error, TC_ERR_PEER_LOST, 3, TC_REASON_LINK_DEAD, NULL, "rank 3 is lost");
+    tci_error_copy(&to, &error);
+    tci_error_publish(&error);
+    copy = error.pub;
+
+    assert_int_equal(tc_error_reason(&error.pub), TC_REASON_LINK_DEAD);
+    assert_int_equal(tc_error_reason(&to.pub), TC_REASON_LINK_DEAD);
+    assert_int_equal(tc_error_reason(tc_last_error()), TC_REASON_LINK_DEAD);
+    assert_int_equal(tc_error_reason(&copy), TC_REASON_NONE);
+    assert_int_equal(tc_error_reason(NULL), TC_REASON_NONE);
+    (void)tci_fail(TC_ERR_INVALID_ARG, "init", "no");
+    assert_int_equal(tc_error_reason(tc_last_error()), TC_REASON_NONE);
+}
+
 static void the_last_error_is_the_threads_own(void **state)
 {
     struct tci_error error = {.pub = {.status = TC_OK}};
@@ -206,6 +236,8 @@ int main(void)
         cmocka_unit_test(a_long_sentence_is_cut),
         cmocka_unit_test(a_system_error_says_what_and_why),
         cmocka_unit_test(a_copy_has_its_own_sentence),
+        cmocka_unit_test(reasons_have_their_names),
+        cmocka_unit_test(a_reason_goes_with_its_record_and_not_with_a_copy_of_its_public_part),
         cmocka_unit_test(the_last_error_is_the_threads_own),
         cmocka_unit_test(an_error_may_quote_the_last_one),
         cmocka_unit_test(lines_up_to_the_level_reach_the_sink),

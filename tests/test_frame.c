@@ -106,6 +106,7 @@ static void wrong_headers_are_refused(void **state)
 static void notices_come_back(void **state)
 {
     struct tci_notice notice = {.kind = TCI_NOTICE_ANSWER,
+                                .reason = TC_REASON_SLOW,
                                 .status = TC_ERR_INTERNAL,
                                 .culprit = -1,
                                 .arg = UINT64_MAX,
@@ -121,6 +122,7 @@ static void notices_come_back(void **state)
     assert_null(tci_notice_decode(&frame, payload, &got));
 
     assert_int_equal(got.kind, notice.kind);
+    assert_int_equal(got.reason, TC_REASON_SLOW);
     assert_int_equal(got.status, notice.status);
     assert_int_equal(got.culprit, -1);
     assert_int_equal(got.arg, UINT64_MAX);
@@ -136,6 +138,9 @@ static void wrong_notices_are_refused(void **state)
     (void)state;
     tci_notice_encode(&notice, &frame, payload);
     payload[0] = TCI_NOTICE_KINDS;
+    assert_non_null(tci_notice_decode(&frame, payload, &got));
+    tci_notice_encode(&notice, &frame, payload);
+    payload[1] = TCI_REASON_COUNT;
     assert_non_null(tci_notice_decode(&frame, payload, &got));
     tci_notice_encode(&notice, &frame, payload);
     payload[8] = 2; /* status */

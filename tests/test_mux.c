@@ -160,11 +160,13 @@ static void on_notice(struct tci_transport_sink *sink, uint32_t peer,
     up->notice = *notice;
 }
 
-static void on_lost(struct tci_transport_sink *sink, uint32_t peer, const char *how)
+static void on_lost(struct tci_transport_sink *sink, uint32_t peer, tc_reason_t reason,
+                    const char *how)
 {
     struct upper *up = (struct upper *)sink;
 
     assert_string_equal(how, "fell");
+    assert_int_equal(reason, TC_REASON_EXITED);
     up->losses++;
     up->peer = peer;
 }
@@ -307,12 +309,12 @@ static void strangers_and_unknown_groups_are_not_heard(void **state)
 static void a_lost_rank_is_told_to_its_groups_alone(void **state)
 {
     (void)state;
-    lower.base.sink->lost(lower.base.sink, 0, "fell");
+    lower.base.sink->lost(lower.base.sink, 0, TC_REASON_EXITED, "fell");
     assert_int_equal(uppers[0].losses, 1);
     assert_int_equal(uppers[1].losses, 1);
     assert_int_equal(uppers[1].peer, 2);
     assert_int_equal(uppers[2].losses, 0);
-    lower.base.sink->lost(lower.base.sink, 3, "fell");
+    lower.base.sink->lost(lower.base.sink, 3, TC_REASON_EXITED, "fell");
     assert_int_equal(uppers[0].losses, 2);
     assert_int_equal(uppers[1].losses, 1);
 }
@@ -322,7 +324,7 @@ static void a_lost_rank_is_told_to_its_groups_alone(void **state)
 static void what_comes_before_its_group_is_kept_for_it(void **state)
 {
     (void)state;
-    lower.base.sink->lost(lower.base.sink, 0, "fell");
+    lower.base.sink->lost(lower.base.sink, 0, TC_REASON_EXITED, "fell");
     tci_mux_expect(mux); /* two splits */
     tci_mux_expect(mux);
     assert_true(comes(5, 80));
@@ -510,7 +512,7 @@ static void without_memory_there_is_no_view(void **state)
     tci_mux_expect(mux);
     tci_alloc_fail_at(1, 1);
     is_told(5, 80, 0); /* not kept, and no harm done */
-    lower.base.sink->lost(lower.base.sink, 0, "fell");
+    lower.base.sink->lost(lower.base.sink, 0, TC_REASON_EXITED, "fell");
     tci_alloc_fail_at(0, 0);
     assert_int_equal(uppers[1].losses, 1);
     tci_mux_expect_end(mux);

@@ -38,8 +38,10 @@ static void on_notice(struct tci_transport_sink *sink, uint32_t peer,
     node_of(sink)->notice = *notice;
 }
 
-static void on_lost(struct tci_transport_sink *sink, uint32_t peer, const char *how)
+static void on_lost(struct tci_transport_sink *sink, uint32_t peer, tc_reason_t reason,
+                    const char *how)
 {
+    assert_true((int)reason < TCI_REASON_COUNT);
     node_of(sink)->losses++;
     node_of(sink)->lost_peer = peer;
     tci_error_set(&node_of(sink)->error, TC_ERR_PEER_LOST, (int)peer, 0, NULL, "rank %u %s", peer,

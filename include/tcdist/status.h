@@ -47,6 +47,22 @@ typedef struct tc_error {
     const char *message;   /* one sentence: what, who, what to do */
 } tc_error;
 
+/* Why a rank is at fault, as far as that can be told from outside; docs/failures.md says how each is
+ * noticed, and how soon. */
+typedef enum tc_reason {
+    TC_REASON_NONE = 0, /* nobody is to blame, or the status says it all */
+    TC_REASON_NEVER_STARTED = 1,    /* it did not come to where the group meets */
+    TC_REASON_REFUSED_KEY = 2,      /* it has no key, or another one */
+    TC_REASON_REFUSED_IDENTITY = 3, /* it is not who it says it is */
+    TC_REASON_REFUSED_VERSION = 4,  /* it speaks another version of the protocol */
+    TC_REASON_EXITED = 5,           /* its process has ended, or has closed the group */
+    TC_REASON_MACHINE_SILENT = 6,   /* nobody hears its machine any more */
+    TC_REASON_LINK_DEAD = 7,        /* its machine is heard by others: one path to it is broken */
+    TC_REASON_LOOP_STALLED = 8,     /* its machine answers, but its loop does not turn */
+    TC_REASON_NOT_ENTERED = 9,      /* its loop turns, but it has not entered the operation */
+    TC_REASON_SLOW = 10             /* it has entered and moves data, too late */
+} tc_reason_t;
+
 /* The name of a status as it is written in this header without its prefix, "ERR_TIMEOUT" as
  * "timeout"; a static string, "unknown status" for other numbers.  Any thread. */
 TC_API const char *tc_status_string(tc_status_t status);
@@ -56,6 +72,15 @@ TC_API const char *tc_status_string(tc_status_t status);
  * Valid until the next call of this library on the same thread.  Futures carry their own record:
  * tc_future_error().  Any thread. */
 TC_API const tc_error *tc_last_error(void);
+
+/* The name of a reason as it is written in this header without its prefix, "LINK_DEAD" as
+ * "link_dead"; a static string, "unknown reason" for other numbers.  Any thread. */
+TC_API const char *tc_reason_string(tc_reason_t reason);
+
+/* Why error->rank is at fault.  error is what tc_last_error() or tc_future_error() gave, itself and
+ * no copy of it; of a copy, and of NULL: TC_REASON_NONE.  The reason of a group's first error is
+ * that of tc_last_error() after tc_dist_health().  Any thread. */
+TC_API tc_reason_t tc_error_reason(const tc_error *error);
 
 TC_END_DECLS
 

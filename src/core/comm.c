@@ -44,8 +44,9 @@ static void end_noticed(struct tci_comm *comm, uint32_t peer, const struct tci_n
     tag = tci_tags_get(&comm->tags, &name);
     if (tag == NULL || notice->key.group != comm->group || tci_tag_is_dead(tag, use))
         return;
-    tci_error_set(&error, notice->status, notice->culprit, notice->key.tag, NULL, "%s",
-                  notice->text);
+    tci_error_blame(&error, notice->status, notice->culprit, (tc_reason_t)notice->reason, NULL,
+                    "%s", notice->text);
+    error.pub.tag = notice->key.tag;
     if (tag->op != NULL && (tag->op->key.use == use || use == 0 || !tag->is_counted)) {
         tci_op_fail(tag->op, &error, false);
         return;
@@ -83,7 +84,8 @@ static void break_by_loss(struct tci_comm *comm)
     const struct tci_notice *notice = &comm->loss.notice;
     struct tci_error error = {0};
 
-    tci_error_set(&error, TC_ERR_PEER_LOST, notice->culprit, 0, NULL, "%s", notice->text);
+    tci_error_blame(&error, TC_ERR_PEER_LOST, notice->culprit, (tc_reason_t)notice->reason, NULL,
+                    "%s", notice->text);
     tci_comm_break(comm, &error);
 }
 
@@ -136,9 +138,11 @@ static void know_loss(struct tci_comm *comm, const struct tci_notice *notice, bo
     comm->exec->ops->post(comm->exec, &comm->loss.task);
 }
 
-static void peer_lost(struct tci_transport_sink *sink, uint32_t peer, const char *how)
+static void peer_lost(struct tci_transport_sink *sink, uint32_t peer, tc_reason_t reason,
+                      const char *how)
 {
-    struct tci_notice notice = {.kind = TCI_NOTICE_LOST, .culprit = (int32_t)peer};
+    struct tci_notice notice = {
+        .kind = TCI_NOTICE_LOST, .reason = (uint8_t)reason, .culprit = (int32_t)peer};
 
     snprintf(notice.text, sizeof(notice.text), "rank %u %.240s", peer, how);
     know_loss(comm_of(sink), &notice, true);
@@ -311,7 +315,8 @@ void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice)
 
 void tci_comm_tell_end(struct tci_comm *comm, const char *why)
 {
-    struct tci_notice notice = {.kind = TCI_NOTICE_LOST, .culprit = comm->rank};
+    struct tci_notice notice = {
+        .kind = TCI_NOTICE_LOST, .reason = TC_REASON_EXITED, .culprit = comm->rank};
 
     if (comm->error.pub.status != TC_OK || comm->loss.is_known)
         return;
@@ -344,14 +349,15 @@ void tci_comm_break(struct tci_comm *comm, const struct tci_error *error)
         return;
     comm->broken_ns = comm->exec->ops->now_ns(comm->exec);
     if (error->pub.status == TC_ERR_PEER_LOST) {
-        struct tci_notice notice = {.kind = TCI_NOTICE_LOST, .culprit = error->pub.rank};
+        struct tci_notice notice = {
+            .kind = TCI_NOTICE_LOST, .reason = (uint8_t)error->reason, .culprit = error->pub.rank};
         snprintf(notice.text, sizeof(notice.text), "%.255s", error->text);
         tci_comm_tell(comm, &notice);
     }
     for (link = comm->ops.next; link != &comm->ops; link = next) {
         struct tci_op *op = tci_container_of(link, struct tci_op, link);
         next = link->next;
-        tci_op_fail_with(op, error->pub.status, error->pub.rank, false, "%s", error->text);
+        tci_op_fail_as(op, error);
     }
 }
 

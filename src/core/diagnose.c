@@ -157,25 +157,25 @@ static void conclude(struct tci_op *op)
     if (conclude_mismatch(op))
         return;
     if (op->state == TCI_OP_WAITING)
-        tci_op_fail_with(op, TC_ERR_TIMEOUT, op->comm->rank, true,
-                         "rank %d still waits for the futures to start after, %llu ms after the "
-                         "call",
-                         op->comm->rank, ms);
+        tci_op_blame(op, TC_ERR_TIMEOUT, op->comm->rank, TC_REASON_NOT_ENTERED,
+                     "rank %d still waits for the futures to start after, %llu ms after the "
+                     "call",
+                     op->comm->rank, ms);
     else if (answers != NULL && answers->first_absent >= 0)
-        tci_op_fail_with(op, TC_ERR_TIMEOUT, answers->first_absent, true,
-                         "rank %d has not entered it within %llu ms; %s", answers->first_absent, ms,
-                         answers->text);
+        tci_op_blame(op, TC_ERR_TIMEOUT, answers->first_absent, TC_REASON_NOT_ENTERED,
+                     "rank %d has not entered it within %llu ms; %s", answers->first_absent, ms,
+                     answers->text);
     else if (silent >= 0)
-        tci_op_fail_with(op, TC_ERR_TIMEOUT, silent, true,
-                         "rank %d does not answer, %llu ms after the call: its loop does not turn, "
-                         "or its host is not reached",
-                         silent, ms);
+        tci_op_blame(op, TC_ERR_TIMEOUT, silent, TC_REASON_LOOP_STALLED,
+                     "rank %d does not answer, %llu ms after the call: its loop does not turn, "
+                     "or its host is not reached",
+                     silent, ms);
     else
-        tci_op_fail_with(op, TC_ERR_TIMEOUT, peer, true,
-                         "%safter %llu ms rank %d still waits for rank %d: a slow link, or a "
-                         "timeout that is too short",
-                         answers != NULL ? "all ranks have entered it, but " : "", ms,
-                         op->comm->rank, peer);
+        tci_op_blame(op, TC_ERR_TIMEOUT, peer, TC_REASON_SLOW,
+                     "%safter %llu ms rank %d still waits for rank %d: a slow link, or a "
+                     "timeout that is too short",
+                     answers != NULL ? "all ranks have entered it, but " : "", ms, op->comm->rank,
+                     peer);
 }
 
 /* Time kept for the answers. */

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/error.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,6 +51,34 @@ const char *tc_status_string(tc_status_t status)
     return "unknown status";
 }
 
+const char *tc_reason_string(tc_reason_t reason)
+{
+    static const char *const names[] = {
+        [TC_REASON_NONE] = "none",
+        [TC_REASON_NEVER_STARTED] = "never_started",
+        [TC_REASON_REFUSED_KEY] = "refused_key",
+        [TC_REASON_REFUSED_IDENTITY] = "refused_identity",
+        [TC_REASON_REFUSED_VERSION] = "refused_version",
+        [TC_REASON_EXITED] = "exited",
+        [TC_REASON_MACHINE_SILENT] = "machine_silent",
+        [TC_REASON_LINK_DEAD] = "link_dead",
+        [TC_REASON_LOOP_STALLED] = "loop_stalled",
+        [TC_REASON_NOT_ENTERED] = "not_entered",
+        [TC_REASON_SLOW] = "slow",
+    };
+
+    static_assert(sizeof(names) / sizeof(names[0]) == TCI_REASON_COUNT, "every reason has a name");
+    return (unsigned)reason < TCI_REASON_COUNT ? names[reason] : "unknown reason";
+}
+
+tc_reason_t tc_error_reason(const tc_error *error)
+{
+    const struct tci_error *whole = (const struct tci_error *)error; /* pub is its first member */
+
+    /* A copy has no reason behind it, but its sentence lies elsewhere. */
+    return error == NULL || error->message != whole->text ? TC_REASON_NONE : whole->reason;
+}
+
 const tc_error *tc_last_error(void)
 {
     return last_error.pub.status == TC_OK ? NULL : &last_error.pub;
@@ -63,6 +92,7 @@ __attribute__((format(printf, 3, 0))) static void set(struct tci_error *error, t
     if (vsnprintf(text, sizeof(text), fmt, args) < 0)
         text[0] = '\0';
     memcpy(error->text, text, strlen(text) + 1);
+    error->reason = TC_REASON_NONE;
     error->pub = cause;
     error->pub.message = error->text;
     if (cause.operation == NULL)
@@ -82,6 +112,20 @@ void tci_error_set(struct tci_error *error, tc_status_t status, int rank, uint64
     va_end(args);
 }
 
+void tci_error_blame(struct tci_error *error, tc_status_t status, int rank, tc_reason_t reason,
+                     const char *operation, const char *fmt, ...)
+{
+    tc_error cause = {.status = status, .rank = rank, .operation = operation};
+    va_list args;
+
+    if (error->pub.status != TC_OK)
+        return;
+    va_start(args, fmt);
+    set(error, cause, fmt, args);
+    va_end(args);
+    error->reason = reason;
+}
+
 tc_status_t tci_error_system(struct tci_error *error, tc_status_t status, const char *doing)
 {
     int number = errno;
@@ -96,6 +140,7 @@ static void copy(struct tci_error *to, const struct tci_error *from)
     if (to == from)
         return;
     to->pub = from->pub;
+    to->reason = from->reason;
     memcpy(to->text, from->text, sizeof(to->text));
     to->pub.message = to->text;
 }

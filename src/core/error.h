@@ -7,10 +7,13 @@
 
 #include "tcdist/status.h"
 
+enum { TCI_REASON_COUNT = TC_REASON_SLOW + 1 };
+
 /* A tc_error with the room for its sentence.  All zero: nothing went wrong. */
 struct tci_error {
     tc_error pub; /* message points at text below, once set */
     char text[384];
+    tc_reason_t reason; /* why pub.rank is at fault */
 };
 
 /* Write the cause down, unless one is written already.  `operation` is a static string or NULL. */
@@ -18,6 +21,13 @@ __attribute__((format(printf, 6, 7))) void tci_error_set(struct tci_error *error
                                                          tc_status_t status, int rank, uint64_t tag,
                                                          const char *operation, const char *fmt,
                                                          ...);
+
+/* The same with the reason why the rank is at fault. */
+__attribute__((format(printf, 6, 7))) void tci_error_blame(struct tci_error *error,
+                                                           tc_status_t status, int rank,
+                                                           tc_reason_t reason,
+                                                           const char *operation, const char *fmt,
+                                                           ...);
 
 /* The same for a failed system call: "<doing>: <strerror(errno)>", rank -1. */
 tc_status_t tci_error_system(struct tci_error *error, tc_status_t status, const char *doing);

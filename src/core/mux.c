@@ -23,6 +23,7 @@ struct held {
 struct loss {
     struct tci_list link; /* first; in mux->losses */
     uint32_t peer;        /* below */
+    tc_reason_t reason;
     char how[256];
 };
 
@@ -113,16 +114,17 @@ static void notice(struct tci_transport_sink *sink, uint32_t peer, const struct 
         hold(mux, peer, notice);
 }
 
-static void tell_loss(struct tci_view *view, uint32_t peer, const char *how)
+static void tell_loss(struct tci_view *view, uint32_t peer, tc_reason_t reason, const char *how)
 {
     uint32_t rank;
 
     if (tci_view_rank(view, peer, &rank))
-        view->base.sink->lost(view->base.sink, rank, how);
+        view->base.sink->lost(view->base.sink, rank, reason, how);
 }
 
 /* Without memory it is not remembered: a group to come learns of it by a deadline. */
-static void lost(struct tci_transport_sink *sink, uint32_t peer, const char *how)
+static void lost(struct tci_transport_sink *sink, uint32_t peer, tc_reason_t reason,
+                 const char *how)
 {
     struct tci_mux *mux = mux_of(sink);
     struct loss *loss = tci_alloc(sizeof(*loss));
@@ -130,12 +132,13 @@ static void lost(struct tci_transport_sink *sink, uint32_t peer, const char *how
 
     if (loss != NULL) {
         loss->peer = peer;
+        loss->reason = reason;
         snprintf(loss->how, sizeof(loss->how), "%s", how);
         tci_list_add(&mux->losses, &loss->link);
     }
     HASH_ITER(hh, mux->views, view, next)
     {
-        tell_loss(view, peer, how);
+        tell_loss(view, peer, reason, how);
     }
 }
 
@@ -215,7 +218,7 @@ void tci_mux_expect_end(struct tci_mux *mux)
         for (at = mux->losses.next; view->is_new && at != &mux->losses; at = at->next) {
             struct loss *loss = tci_container_of(at, struct loss, link);
 
-            tell_loss(view, loss->peer, loss->how);
+            tell_loss(view, loss->peer, loss->reason, loss->how);
         }
         view->is_new = false;
     }
@@ -224,8 +227,10 @@ void tci_mux_expect_end(struct tci_mux *mux)
 void tci_mux_decline(struct tci_mux *mux, uint64_t group, const uint32_t *ranks, uint32_t rank,
                      uint32_t size, const char *why)
 {
-    struct tci_notice notice = {
-        .kind = TCI_NOTICE_LOST, .culprit = (int32_t)rank, .key = {.group = group}};
+    struct tci_notice notice = {.kind = TCI_NOTICE_LOST,
+                                .reason = TC_REASON_EXITED,
+                                .culprit = (int32_t)rank,
+                                .key = {.group = group}};
 
     snprintf(notice.text, sizeof(notice.text), "rank %u %s", rank, why);
     for (uint32_t r = 0; r < size; r++)

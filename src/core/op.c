@@ -158,6 +158,7 @@ static void tell_others(struct tci_op *op)
 {
     struct tci_notice notice = {
         .kind = TCI_NOTICE_END,
+        .reason = (uint8_t)op->error.reason,
         .status = op->error.pub.status,
         .culprit = op->error.pub.rank,
         .key = op->key,
@@ -208,19 +209,46 @@ void tci_op_fail(struct tci_op *op, const struct tci_error *error, bool tell)
     }
 }
 
+/* text is put behind the name and the tag. */
+static void fail_in_words(struct tci_op *op, const tc_error *cause, tc_reason_t reason, bool tell)
+{
+    struct tci_error error = {0};
+    char tag[48];
+
+    tci_error_blame(&error, cause->status, cause->rank, reason, op->args.name, "%s, %s: %s",
+                    op->args.name, tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)),
+                    cause->message);
+    tci_op_fail(op, &error, tell);
+}
+
 void tci_op_fail_with(struct tci_op *op, tc_status_t status, int rank, bool tell, const char *fmt,
                       ...)
 {
-    struct tci_error error = {0};
-    char text[sizeof(error.text)], tag[48];
+    char text[sizeof(op->error.text)];
     va_list args;
 
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    tci_error_set(&error, status, rank, op->args.tag, op->args.name, "%s, %s: %s", op->args.name,
-                  tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)), text);
-    tci_op_fail(op, &error, tell);
+    fail_in_words(op, &(tc_error){.status = status, .rank = rank, .message = text}, TC_REASON_NONE,
+                  tell);
+}
+
+void tci_op_blame(struct tci_op *op, tc_status_t status, int rank, tc_reason_t reason,
+                  const char *fmt, ...)
+{
+    char text[sizeof(op->error.text)];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    fail_in_words(op, &(tc_error){.status = status, .rank = rank, .message = text}, reason, true);
+}
+
+void tci_op_fail_as(struct tci_op *op, const struct tci_error *error)
+{
+    fail_in_words(op, &error->pub, error->reason, false);
 }
 
 static void cancel(void *arg)
@@ -325,7 +353,7 @@ static void enter(struct tci_task *task)
     comm->last.at_ns = comm->exec->ops->now_ns(comm->exec);
     tci_comm_error(comm, &broken);
     if (broken.pub.status != TC_OK) {
-        tci_op_fail_with(op, broken.pub.status, broken.pub.rank, false, "%s", broken.text);
+        tci_op_fail_as(op, &broken);
         return;
     }
     death = tci_tag_take_death(op->tag, op->key.use);

@@ -129,6 +129,14 @@ __attribute__((format(printf, 5, 6))) void tci_op_fail_with(struct tci_op *op, t
                                                             int rank, bool tell, const char *fmt,
                                                             ...);
 
+/* Fail it as the group fails: the error behind the operation's name and tag.  Others are not
+ * told. */
+void tci_op_fail_as(struct tci_op *op, const struct tci_error *error);
+/* A rank is at fault, for this reason; the others are told. */
+__attribute__((format(printf, 5, 6))) void tci_op_blame(struct tci_op *op, tc_status_t status,
+                                                        int rank, tc_reason_t reason,
+                                                        const char *fmt, ...);
+
 /* For the engine: all lanes are done; the last transfer of a draining operation has ended. */
 void tci_op_done(struct tci_op *op);
 void tci_op_drained(struct tci_op *op);

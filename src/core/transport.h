@@ -109,6 +109,7 @@ enum tci_notice_kind {
 };
 struct tci_notice {
     uint8_t kind;
+    uint8_t reason; /* tc_reason_t: of END and LOST */
     int32_t status; /* tc_status_t */
     int32_t culprit;
     uint64_t arg;
@@ -127,7 +128,8 @@ struct tci_transport_sink {
     void (*notice)(struct tci_transport_sink *self, uint32_t peer, const struct tci_notice *notice);
     /* The link to peer is gone and will not come back; `how` goes on after "rank 2 ".  Once a
      * peer. */
-    void (*lost)(struct tci_transport_sink *self, uint32_t peer, const char *how);
+    void (*lost)(struct tci_transport_sink *self, uint32_t peer, tc_reason_t reason,
+                 const char *how);
     /* After leave(): everything is sent, and every linked peer has said goodbye too, or is gone. */
     void (*left)(struct tci_transport_sink *self);
 };

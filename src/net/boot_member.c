@@ -87,9 +87,9 @@ static void lose_root(struct member *member, const char *how)
 {
     char where[TCI_ADDR_TEXT];
 
-    tci_error_set(&member->boot.error, TC_ERR_PEER_LOST, 0, 0, "dist_init",
-                  "rank 0 at %s went away before the group stood: %s",
-                  tci_addr_print(&member->conn.peer, where), how);
+    tci_error_blame(&member->boot.error, TC_ERR_PEER_LOST, 0, TC_REASON_EXITED, "dist_init",
+                    "rank 0 at %s went away before the group stood: %s",
+                    tci_addr_print(&member->conn.peer, where), how);
     fail(member);
 }
 
@@ -380,19 +380,20 @@ static void on_deadline(struct tci_boot *boot)
                       boot->result.rank, boot->place.text, time);
         break;
     case MEMBER_DIALING:
-        tci_error_set(&boot->error, TC_ERR_TIMEOUT, 0, 0, "dist_init",
-                      "rank %d has not reached rank 0 at %.80s within %s (last: %s): start rank 0, "
-                      "or check that this address leads to it",
-                      boot->result.rank, boot->text, time,
-                      member->stranger[0] != '\0' ? member->stranger
-                      : last[0] != '\0'           ? last
-                                                  : "no answer yet");
+        tci_error_blame(
+            &boot->error, TC_ERR_TIMEOUT, 0, TC_REASON_NEVER_STARTED, "dist_init",
+            "rank %d has not reached rank 0 at %.80s within %s (last: %s): start rank 0, "
+            "or check that this address leads to it",
+            boot->result.rank, boot->text, time,
+            member->stranger[0] != '\0' ? member->stranger
+            : last[0] != '\0'           ? last
+                                        : "no answer yet");
         break;
     case MEMBER_JOINING:
-        tci_error_set(&boot->error, TC_ERR_TIMEOUT, 0, 0, "dist_init",
-                      "rank %d is connected to %s for %.80s, but rank 0 has not answered there "
-                      "within %s: see whether it runs",
-                      boot->result.rank, where, boot->text, time);
+        tci_error_blame(&boot->error, TC_ERR_TIMEOUT, 0, TC_REASON_LOOP_STALLED, "dist_init",
+                        "rank %d is connected to %s for %.80s, but rank 0 has not answered there "
+                        "within %s: see whether it runs",
+                        boot->result.rank, where, boot->text, time);
         break;
     case MEMBER_WAITING:
     case MEMBER_HOLDING:

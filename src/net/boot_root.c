@@ -146,18 +146,18 @@ static void on_deadline(struct tci_root *root)
                       "rank 0 has found no address of its own for %.80s within %s (%s)", boot->text,
                       time, root->why[0] != '\0' ? root->why : "the name server is silent");
     else if (root->state == TCI_ROOT_COLLECTING)
-        tci_error_set(
-            &boot->error, TC_ERR_TIMEOUT, missing.first, 0, "dist_init",
+        tci_error_blame(
+            &boot->error, TC_ERR_TIMEOUT, missing.first, TC_REASON_NEVER_STARTED, "dist_init",
             "%s of %d %s not come to %.80s within %s%s: start %s, or check that %s this "
             "address",
             missing.text, boot->result.size, missing.count == 1 ? "has" : "have", boot->text, time,
             root->dropped > 0 ? " (strangers have, and were dropped)" : "",
             missing.count == 1 ? "it" : "them", missing.count == 1 ? "it reaches" : "they reach");
     else
-        tci_error_set(&boot->error, TC_ERR_TIMEOUT, missing.first, 0, "dist_init",
-                      "%s of %d joined at %.80s, but %s fallen silent since; waited %s",
-                      missing.text, boot->result.size, boot->text,
-                      missing.count == 1 ? "has" : "have", time);
+        tci_error_blame(
+            &boot->error, TC_ERR_TIMEOUT, missing.first, TC_REASON_LOOP_STALLED, "dist_init",
+            "%s of %d joined at %.80s, but %s fallen silent since; waited %s", missing.text,
+            boot->result.size, boot->text, missing.count == 1 ? "has" : "have", time);
     tci_root_fail(root);
 }
 

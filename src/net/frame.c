@@ -35,7 +35,14 @@ enum {
 };
 
 /* And of the payload of a notice. */
-enum { NOTICE_KIND = 0, NOTICE_STATUS = 8, NOTICE_CULPRIT = 12, NOTICE_ARG = 16, NOTICE_TEXT = 24 };
+enum {
+    NOTICE_KIND = 0,
+    NOTICE_REASON = 1,
+    NOTICE_STATUS = 8,
+    NOTICE_CULPRIT = 12,
+    NOTICE_ARG = 16,
+    NOTICE_TEXT = 24
+};
 
 enum { SPACE_SHIFT = 5, COLL_MASK = 31 };
 
@@ -199,6 +206,7 @@ void tci_notice_encode(const struct tci_notice *notice, struct tci_frame *frame_
                                     .length = TCI_NOTICE_BYTES};
     memset(payload, 0, TCI_NOTICE_BYTES);
     payload[NOTICE_KIND] = notice->kind;
+    payload[NOTICE_REASON] = notice->reason;
     put32(payload + NOTICE_STATUS, (uint32_t)notice->status);
     put32(payload + NOTICE_CULPRIT, (uint32_t)notice->culprit);
     put64(payload + NOTICE_ARG, notice->arg);
@@ -209,6 +217,7 @@ const char *tci_notice_decode(const struct tci_frame *frame, const uint8_t *payl
                               struct tci_notice *notice_out)
 {
     struct tci_notice notice = {.kind = payload[NOTICE_KIND],
+                                .reason = payload[NOTICE_REASON],
                                 .status = (int32_t)get32(payload + NOTICE_STATUS),
                                 .culprit = (int32_t)get32(payload + NOTICE_CULPRIT),
                                 .arg = get64(payload + NOTICE_ARG),
@@ -219,6 +228,8 @@ const char *tci_notice_decode(const struct tci_frame *frame, const uint8_t *payl
         return "a notice of an unknown kind";
     if (notice.status > TC_PENDING || notice.status < TC_ERR_INTERNAL)
         return "a notice with an unknown status";
+    if (notice.reason >= TCI_REASON_COUNT)
+        return "a notice with an unknown reason";
     if (notice.culprit < -1)
         return "a notice that blames no rank there is";
     if (memchr(payload + NOTICE_TEXT, 0, sizeof(notice.text)) == NULL)

@@ -45,9 +45,11 @@ static void read_and_lose(struct tci_link *link)
         return;
     if (is_errno_of_end(link->send_errno))
         tci_link_lose(
-            link, "has closed its connection: it was killed, or ended without tc_dist_finalize");
+            link, TC_REASON_EXITED,
+            "has closed its connection: it was killed, or ended without tc_dist_finalize");
     else
-        tci_link_lose(link, "cannot be sent to any more: %s", tci_link_reason(link->send_errno));
+        tci_link_lose(link, tci_link_errno_reason(link->send_errno),
+                      "cannot be sent to any more: %s", tci_link_errno_text(link->send_errno));
 }
 
 static unsigned poll_links(struct tci_source *source, unsigned budget)

@@ -202,13 +202,16 @@ void tci_link_on_dial_timer(struct tci_timer *timer)
         return;
     }
     if (link->addr.len == 0)
-        tci_link_lose(link, "is not linked with this rank, and has no address");
+        tci_link_lose(link, TC_REASON_NONE, "is not linked with this rank, and has no address");
     else if (link->yields)
-        tci_link_lose(link, "announced a connection that did not come");
+        tci_link_lose(link, TC_REASON_LINK_DEAD, "announced a connection that did not come");
     else if (link->refusals >= TCI_TCP_REFUSALS_MAX)
-        tci_link_lose(link, "refuses connections: it exited or was killed");
+        tci_link_lose(link, TC_REASON_EXITED, "refuses connections: it exited or was killed");
     else
-        tci_link_lose(link, "cannot be reached: %s",
+        tci_link_lose(link,
+                      link->dial_errno != 0 ? tci_link_errno_reason(link->dial_errno)
+                                            : TC_REASON_MACHINE_SILENT,
+                      "cannot be reached: %s",
                       link->dial_errno != 0 ? strerror(link->dial_errno) : "no answer");
 }
 
@@ -309,7 +312,7 @@ static void half_greeted(struct tci_half *half, const struct tci_hello *hello)
     if (tci_link_up(link, fd) == 0)
         return;
     close(fd);
-    tci_link_lose(link, "connected, but cannot be watched: %s", strerror(errno));
+    tci_link_lose(link, TC_REASON_NONE, "connected, but cannot be watched: %s", strerror(errno));
 }
 
 static void on_half_ready(struct tci_watch *watch, uint32_t ready)

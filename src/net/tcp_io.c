@@ -159,9 +159,11 @@ static void end_of_stream(struct tci_link *link, ssize_t result, int error)
 {
     if (result == 0 || error == ECONNRESET || error == EPIPE)
         tci_link_lose(
-            link, "has closed its connection: it was killed, or ended without tc_dist_finalize");
+            link, TC_REASON_EXITED,
+            "has closed its connection: it was killed, or ended without tc_dist_finalize");
     else
-        tci_link_lose(link, "cannot be heard any more: %s", tci_link_reason(error));
+        tci_link_lose(link, tci_link_errno_reason(error), "cannot be heard any more: %s",
+                      tci_link_errno_text(error));
 }
 
 unsigned tci_link_read(struct tci_link *link)
@@ -190,7 +192,7 @@ unsigned tci_link_read(struct tci_link *link)
         bytes += (size_t)got;
         wrong = take(link, &reading, (size_t)got);
         if (wrong != NULL) {
-            tci_link_lose(link, "broke the protocol: it sent %s", wrong);
+            tci_link_lose(link, TC_REASON_NONE, "broke the protocol: it sent %s", wrong);
             return reads + 1;
         }
         if ((size_t)got < asked)

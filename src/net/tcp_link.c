@@ -135,7 +135,7 @@ void tci_link_fini(struct tci_link *link)
         link_end(link, TC_ERR_CLOSED);
 }
 
-const char *tci_link_reason(int error)
+const char *tci_link_errno_text(int error)
 {
     if (error != EFAULT)
         return strerror(error);
@@ -143,7 +143,28 @@ const char *tci_link_reason(int error)
            "early, or is shorter than its count";
 }
 
-void tci_link_lose(struct tci_link *link, const char *fmt, ...)
+tc_reason_t tci_link_errno_reason(int error)
+{
+    switch (error) {
+    case 0: /* the end of the stream */
+    case ECONNRESET:
+    case ECONNREFUSED:
+    case EPIPE:
+        return TC_REASON_EXITED;
+    case ETIMEDOUT: /* its host acknowledges nothing */
+        return TC_REASON_MACHINE_SILENT;
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENONET:
+        return TC_REASON_LINK_DEAD;
+    default:
+        return TC_REASON_NONE; /* of this side */
+    }
+}
+
+void tci_link_lose(struct tci_link *link, tc_reason_t reason, const char *fmt, ...)
 {
     struct tci_tcp *tcp = link->tcp;
     char addr[TCI_ADDR_TEXT], text[180], how[256];
@@ -157,7 +178,7 @@ void tci_link_lose(struct tci_link *link, const char *fmt, ...)
     (void)snprintf(how, sizeof(how), "%s (tcp %.60s)", text, tci_addr_print(&link->addr, addr));
     link_end(link, TC_ERR_PEER_LOST);
     if (!link->has_left)
-        tcp->base.sink->lost(tcp->base.sink, link->peer, how);
+        tcp->base.sink->lost(tcp->base.sink, link->peer, reason, how);
     tci_tcp_check_left(tcp);
 }
 

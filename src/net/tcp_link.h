@@ -194,10 +194,11 @@ struct tci_link *tci_link_get(struct tci_tcp *tcp, uint32_t peer);
 /* A connection that stands becomes the link.  -1: the reactor refuses it. */
 int tci_link_up(struct tci_link *link, int fd);
 /* The end of a link, with a text "rank 2 <text> (tcp 127.0.0.1:4100)". */
-__attribute__((format(printf, 2, 3))) void tci_link_lose(struct tci_link *link, const char *fmt,
-                                                         ...);
-/* What a failed read or write means, for that text. */
-const char *tci_link_reason(int error);
+__attribute__((format(printf, 3, 4))) void tci_link_lose(struct tci_link *link, tc_reason_t reason,
+                                                         const char *fmt, ...);
+/* What a failed read or write means, for that text, and of what class it is. */
+const char *tci_link_errno_text(int error);
+tc_reason_t tci_link_errno_reason(int error);
 /* The end without a loss: closed by us. */
 void tci_link_fini(struct tci_link *link);
 /* Queue a frame of control; fills seq and ack.  Without memory the next poll loses the link. */

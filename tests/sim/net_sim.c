@@ -234,7 +234,7 @@ static void lose(struct sim_event *event)
             sim_half_complete(half, TC_ERR_PEER_LOST);
     }
     free(loss);
-    node->transport.sink->lost(node->transport.sink, peer,
+    node->transport.sink->lost(node->transport.sink, peer, TC_REASON_EXITED,
                                is_killed ? "lost: it has ended" : "lost: the link broke");
 }
 
