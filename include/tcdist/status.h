@@ -47,10 +47,10 @@ typedef struct tc_error {
     const char *message;   /* one sentence: what, who, what to do */
 } tc_error;
 
-/* Why a rank is at fault, as far as that can be told from outside; docs/failures.md says how each is
+/* Why a rank is at fault, as far as others can tell; docs/failures.md says how each is
  * noticed, and how soon. */
 typedef enum tc_reason {
-    TC_REASON_NONE = 0, /* nobody is to blame, or the status says it all */
+    TC_REASON_NONE = 0,             /* nobody is to blame, or the status says it all */
     TC_REASON_NEVER_STARTED = 1,    /* it did not come to where the group meets */
     TC_REASON_REFUSED_KEY = 2,      /* it has no key, or another one */
     TC_REASON_REFUSED_IDENTITY = 3, /* it is not who it says it is */
