@@ -17,7 +17,7 @@ set(run_test ${PROJECT_SOURCE_DIR}/tests/run_test.sh)
 # ---- What the tests share ---------------------------------------------------------------------
 
 file(GLOB support_sources CONFIGURE_DEPENDS tests/*.c tests/support/*.c tests/sim/*.c)
-list(FILTER support_sources EXCLUDE REGEX "/tests/(test_[^/]*|tidy)\\.c$")
+list(FILTER support_sources EXCLUDE REGEX "/tests/(test_[^/]*|tidy|support/filter)\\.c$")
 add_library(test_support INTERFACE)
 if(support_sources)
     add_library(test_support_objects STATIC ${support_sources})
@@ -29,6 +29,9 @@ target_link_libraries(test_support INTERFACE tcdist_static PkgConfig::CMOCKA m)
 target_include_directories(test_support INTERFACE include src tests)
 target_compile_definitions(test_support INTERFACE
     TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TEST_BINARY_DIR="${PROJECT_BINARY_DIR}")
+
+add_library(test_filter OBJECT tests/support/filter.c)
+target_link_libraries(test_filter PRIVATE PkgConfig::CMOCKA)
 
 # ---- One optional package ---------------------------------------------------------------------
 
@@ -84,7 +87,7 @@ function(tcdist_add_test source)
     if(missing)
         add_test(NAME ${name} COMMAND sh -c "echo 'skipped: no ${missing} here'; exit 77")
     else()
-        add_executable(${name} ${source})
+        add_executable(${name} ${source} $<TARGET_OBJECTS:test_filter>)
         target_link_libraries(${name} PRIVATE test_support ${libraries})
         set_target_properties(${name} PROPERTIES
             RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -166,6 +169,10 @@ tcdist_add_house_test(tidy $<TARGET_FILE:tidy> ${PROJECT_SOURCE_DIR})
 
 set(house ${PROJECT_SOURCE_DIR}/tests)
 tcdist_add_house_test(headers ${house}/check_headers.sh ${PROJECT_SOURCE_DIR})
+tcdist_add_house_test(filter_of_plans
+    ${house}/check_filter.sh $<TARGET_FILE:test_plans> 1 *by_name_and_by_id)
+tcdist_add_house_test(filter_of_mutants
+    ${house}/check_filter.sh $<TARGET_FILE:test_plan_mutants> 2 a_plan_that_*)
 tcdist_add_house_test(scripts ${house}/check_scripts.sh ${PROJECT_SOURCE_DIR})
 if(NOT TCDIST_SANITIZE)
     tcdist_add_house_test(exports

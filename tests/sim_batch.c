@@ -60,7 +60,7 @@ void sim_batch_add(struct sim_batch *batch, struct coll_case what)
     what.tag = (uint64_t)batch->count * UINT64_C(0x9e3779b97f4a7c15);
     what.seed = (unsigned)(batch->total * SIM_BATCH + (uint64_t)batch->count);
     coll_prepare(&batch->runs[batch->count++], &what, (int)batch->world->size);
-    if (batch->count == SIM_BATCH)
+    if (batch->count == (batch->room != 0 ? batch->room : SIM_BATCH))
         sim_batch_flush(batch);
 }
 

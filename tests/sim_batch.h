@@ -13,7 +13,7 @@ enum { SIM_BATCH = 48 };
 struct sim_batch {
     struct sim_world *world;
     struct coll_run runs[SIM_BATCH];
-    int count;
+    int count, room; /* those in it; it is full with `room`, 0: SIM_BATCH */
     uint64_t random, total;
     const char *where; /* for failures; NULL: nothing to add */
 };
