@@ -84,11 +84,18 @@ static void check(const struct trial *trial, tc_future **futures, const float *d
     }
 }
 
-/* Carries one collective out; gives the bytes a rank that it took. */
-static size_t carry_out(const struct trial *trial)
+struct cost {
+    size_t bytes; /* a rank */
+    uint64_t virtual_ns, events;
+    double seconds;
+};
+
+/* Carries one collective out. */
+static struct cost carry_out(const struct trial *trial)
 {
-    double began = seconds(), ran;
-    size_t before = heap_bytes(), used, count = trial->no_data ? 1 : trial->size;
+    double began = seconds();
+    struct cost cost;
+    size_t before = heap_bytes(), count = trial->no_data ? 1 : trial->size;
     tc_future **futures = calloc(trial->size, sizeof(*futures));
     float *data = calloc(count * trial->count + 1, sizeof(*data));
     uint64_t *hosts = calloc(trial->size, sizeof(*hosts));
@@ -109,20 +116,22 @@ static size_t carry_out(const struct trial *trial)
     world = sim_world_new(trial->size, &config);
     start(world, trial, futures, data);
     assert_true(sim_world_run(world, futures, trial->size, TCI_NEVER));
-    used = heap_bytes() - before;
+    cost.bytes = (heap_bytes() - before) / trial->size;
     check(trial, futures, data);
-    ran = seconds() - began;
+    cost.virtual_ns = world->clock.now_ns;
+    cost.events = world->clock.events;
+    cost.seconds = seconds() - began;
     print_message("%-28s %6u ranks: %9.3f ms virtual, %8llu events, %5.2f s, %5.2f M events/s, "
                   "%6zu bytes a rank\n",
-                  trial->name, trial->size, (double)world->clock.now_ns * 1e-6,
-                  (unsigned long long)world->clock.events, ran,
-                  (double)world->clock.events / ran * 1e-6, used / trial->size);
+                  trial->name, trial->size, (double)cost.virtual_ns * 1e-6,
+                  (unsigned long long)cost.events, cost.seconds,
+                  (double)cost.events / cost.seconds * 1e-6, cost.bytes);
     sim_world_free(world);
     free(hosts);
     free(data);
     free(futures);
     malloc_trim(0);
-    return used / trial->size;
+    return cost;
 }
 
 static void a_thousand_ranks_all_reduce(void **state)
@@ -206,7 +215,7 @@ static void ten_thousand_ranks_fit_in_one_process(void **state)
     (void)state;
     skip_unless_full();
     for (size_t t = 0; t < TCI_LEN(trials); t++)
-        assert_true(carry_out(&trials[t]) < RANK_BYTES_MAX);
+        assert_true(carry_out(&trials[t]).bytes < RANK_BYTES_MAX);
 }
 
 static void a_hundred_thousand_ranks_fit_in_one_process(void **state)
@@ -222,7 +231,43 @@ static void a_hundred_thousand_ranks_fit_in_one_process(void **state)
     (void)state;
     skip_unless_full();
     for (size_t t = 0; t < TCI_LEN(trials); t++)
-        assert_true(carry_out(&trials[t]) < RANK_BYTES_MAX);
+        assert_true(carry_out(&trials[t]).bytes < RANK_BYTES_MAX);
+}
+
+/* For the plot of docs/plans.md: an all-reduce of 1 KiB from 16 to 100,000 ranks, as CSV into the
+ * file that TCDIST_TEST_CURVES names. */
+static void the_curves_are_written_where_asked_for(void **state)
+{
+    static const char *const algorithms[] = {"recursive_doubling", "halving_doubling", "tree",
+                                             "two_level"};
+    static const uint32_t sizes[] = {16, 64, 256, 1000, 4096, 10000, 32768, 100000};
+    const char *path = getenv("TCDIST_TEST_CURVES");
+    FILE *file;
+
+    (void)state;
+    if (path == NULL) {
+        printf("skipped: TCDIST_TEST_CURVES names no file\n");
+        skip();
+    }
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("algorithm,ranks,virtual_us,bytes_a_rank,events,processor_s\n", file);
+    for (size_t a = 0; a < TCI_LEN(algorithms); a++)
+        for (size_t s = 0; s < TCI_LEN(sizes); s++) {
+            struct trial trial = {.name = algorithms[a],
+                                  .algorithm = algorithms[a],
+                                  .size = sizes[s],
+                                  .count = 256,
+                                  .numerics = TC_NUMERICS_FAST};
+            struct cost cost;
+
+            trial.per_host = strcmp(algorithms[a], "two_level") == 0 ? 24 : 0;
+            cost = carry_out(&trial);
+            fprintf(file, "%s,%u,%.3f,%zu,%llu,%.6f\n", algorithms[a], sizes[s],
+                    (double)cost.virtual_ns * 1e-3, cost.bytes, (unsigned long long)cost.events,
+                    cost.seconds);
+        }
+    assert_int_equal(fclose(file), 0);
 }
 
 int main(void)
@@ -231,6 +276,7 @@ int main(void)
         cmocka_unit_test(a_thousand_ranks_all_reduce),
         cmocka_unit_test(ten_thousand_ranks_fit_in_one_process),
         cmocka_unit_test(a_hundred_thousand_ranks_fit_in_one_process),
+        cmocka_unit_test(the_curves_are_written_where_asked_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
