@@ -133,15 +133,16 @@ check_c_source_compiles("
 unset(CMAKE_REQUIRED_FLAGS)
 
 # The decoder is compiled with the target, so that the fuzzer sees which way the bytes go.
-function(tcdist_add_fuzz name decoder)
+function(tcdist_add_fuzz name decoder runs)
     if(TCDIST_HAS_LIBFUZZER)
         add_executable(${name} tests/fuzz/${name}.c ${decoder})
         target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
         target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-        set(arguments -runs=200000 -seed=1 -max_len=1024)
+        set(arguments -runs=${runs} -seed=1 -max_len=1024)
     else()
         add_executable(${name} tests/fuzz/${name}.c tests/fuzz/plain.c)
     endif()
+    target_compile_definitions(${name} PRIVATE FUZZ_RUNS=${runs})
     target_include_directories(${name} PRIVATE include src tests)
     target_link_libraries(${name} PRIVATE tcdist_static)
     set_target_properties(${name} PROPERTIES
@@ -150,8 +151,9 @@ function(tcdist_add_fuzz name decoder)
     set_tests_properties(${name} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
 endfunction()
 
-tcdist_add_fuzz(fuzz_frame src/net/frame.c)
-tcdist_add_fuzz(fuzz_boot src/net/boot_wire.c)
+tcdist_add_fuzz(fuzz_frame src/net/frame.c 200000)
+tcdist_add_fuzz(fuzz_boot src/net/boot_wire.c 200000)
+tcdist_add_fuzz(fuzz_auth src/net/auth.c 10000) # each a key exchange or two
 
 # ---- The house: the tree, the headers, the symbols, the installation ---------------------------
 

@@ -70,6 +70,16 @@ static bool has_len_of_type(const struct tci_boot_head *head)
         return head->len == 0;
     case TCI_BOOT_REFUSE:
         return head->len >= TCI_BOOT_REFUSE_FIXED && head->len <= TCI_BOOT_REFUSE_MAX;
+    case TCI_BOOT_OFFER:
+        return head->len == TCI_BOOT_OFFER_LEN;
+    case TCI_BOOT_ANSWER:
+        return head->len == TCI_BOOT_ANSWER_LEN;
+    case TCI_BOOT_PROOF:
+        return head->len == TCI_BOOT_PROOF_LEN;
+    case TCI_BOOT_DENY:
+        return head->len == TCI_BOOT_DENY_LEN;
+    case TCI_BOOT_FINISH:
+        return head->len == TCI_BOOT_FINISH_LEN;
     }
     return false;
 }
@@ -84,7 +94,8 @@ tc_status_t tci_boot_head_decode(const uint8_t *bytes, struct tci_boot_head *hea
 
     if (!tci_boot_head_begins(bytes, TCI_BOOT_HEAD) || bytes[11] != 0)
         return TC_ERR_TRANSPORT;
-    if (head.version == TCI_BOOT_VERSION || head.type == TCI_BOOT_REFUSE) {
+    if (head.version == TCI_BOOT_VERSION || head.type == TCI_BOOT_REFUSE ||
+        head.type == TCI_BOOT_DENY) {
         if (!has_len_of_type(&head))
             return TC_ERR_TRANSPORT;
     } else if (head.len > TCI_BOOT_REFUSE_MAX) {
@@ -228,8 +239,8 @@ size_t tci_boot_refuse_encode(const struct tci_error *error, uint8_t *bytes)
 
 void tci_boot_refuse_decode(const uint8_t *bytes, size_t len, struct tci_error *error)
 {
-    static const tc_status_t known[] = {TC_ERR_TIMEOUT, TC_ERR_PEER_LOST, TC_ERR_ALLOC,
-                                        TC_ERR_TRANSPORT, TC_ERR_INVALID_ARG};
+    static const tc_status_t known[] = {TC_ERR_TIMEOUT,   TC_ERR_PEER_LOST,   TC_ERR_ALLOC,
+                                        TC_ERR_TRANSPORT, TC_ERR_INVALID_ARG, TC_ERR_AUTH};
     uint32_t number = (uint32_t)get_number(bytes, 4);
     uint32_t rank = (uint32_t)get_number(bytes + 4, 4);
     tc_status_t status = TC_ERR_RENDEZVOUS;

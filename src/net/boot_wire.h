@@ -9,7 +9,8 @@
 
 #include "net/boot.h"
 
-/* Changes with every change of a body.  The head, and the body of REFUSE, never change. */
+/* Changes with every change of a body.  The head, and the bodies of REFUSE and DENY, never
+ * change. */
 enum { TCI_BOOT_VERSION = 2 };
 
 enum tci_boot_type {
@@ -19,7 +20,13 @@ enum tci_boot_type {
     TCI_BOOT_READY = 4,   /* member: I have the table */
     TCI_BOOT_GO = 5,      /* rank 0: all have it; the group stands */
     TCI_BOOT_REFUSE = 6,  /* there will be no group, for this reason */
-    TCI_BOOT_ROW = 7      /* who I am, where descriptors are given; passed on */
+    TCI_BOOT_ROW = 7,     /* who I am, where descriptors are given; passed on */
+    /* The proof of a key (auth.h), before all others, and where a link is dialed. */
+    TCI_BOOT_OFFER = 8,  /* who dials: who I am, and what I bring */
+    TCI_BOOT_ANSWER = 9, /* who was dialed: the same, and the proof of it */
+    TCI_BOOT_PROOF = 10, /* who dials: the proof */
+    TCI_BOOT_DENY = 11,  /* either: I do not go on, for this reason */
+    TCI_BOOT_FINISH = 12 /* who was dialed: I believe you */
 };
 
 enum {
@@ -28,6 +35,11 @@ enum {
     TCI_BOOT_TABLE_FIXED = 64,
     TCI_BOOT_TABLE_EACH = TCI_ADDR_WIRE + 16,
     TCI_BOOT_ROW_LEN = 80,
+    TCI_BOOT_OFFER_LEN = 232,
+    TCI_BOOT_ANSWER_LEN = 296,
+    TCI_BOOT_PROOF_LEN = 40,
+    TCI_BOOT_DENY_LEN = 8,
+    TCI_BOOT_FINISH_LEN = 32,
     TCI_BOOT_REFUSE_FIXED = 8,
     TCI_BOOT_TEXT_MAX = 383, /* as long as the sentence of a tci_error */
     TCI_BOOT_REFUSE_MAX = TCI_BOOT_REFUSE_FIXED + TCI_BOOT_TEXT_MAX

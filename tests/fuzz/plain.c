@@ -1,7 +1,7 @@
 /* plain.c - runs a fuzz target without libFuzzer: on files, or on well-formed input, damaged. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *   fuzz_frame             200,000 damaged inputs, the same ones each time
+ *   fuzz_frame             so many damaged inputs, the same ones each time
  *   fuzz_frame FILE ...    these inputs, each once: what libFuzzer has found
  */
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "fuzz/fuzz.h"
 
-enum { ROOM = 4096, RUNS = 200000, DAMAGES_MAX = 4 };
+enum { ROOM = 4096, RUNS = FUZZ_RUNS, DAMAGES_MAX = 4 };
 
 static uint64_t next(uint64_t *state)
 {
