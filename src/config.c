@@ -237,6 +237,20 @@ static tc_status_t resolve_hosts(tc_config *config, struct tci_error *error)
     return error->pub.status;
 }
 
+/* A folder that is named, or none: "" is none, too. */
+static tc_status_t resolve_dir(const char **dir, const char *name, struct tci_error *error)
+{
+    const char *text = *dir != NULL ? *dir : getenv(name);
+
+    *dir = NULL;
+    if (text == NULL || *text == '\0')
+        return error->pub.status;
+    *dir = tci_strdup(text);
+    if (*dir == NULL)
+        tci_error_set(error, TC_ERR_ALLOC, -1, 0, "init", "no memory for settings");
+    return error->pub.status;
+}
+
 static const char *const tune_names[] = {
     [TCI_TUNE_OFF] = "off", [TCI_TUNE_AUTO] = "auto", [TCI_TUNE_MEASURE] = "measure"};
 
@@ -394,6 +408,9 @@ tc_status_t tci_config_resolve(const tc_config *from, tc_config *to, struct tci_
         status = error->pub.status;
     if (resolve_tune(to, error) != TC_OK)
         status = error->pub.status;
+    if (resolve_dir(&to->trace_dir, "TCDIST_TRACE_DIR", error) != TC_OK ||
+        resolve_dir(&to->dump_dir, "TCDIST_DUMP_DIR", error) != TC_OK)
+        status = error->pub.status;
     if (status == TC_OK)
         status = resolve_all(to, error);
     tci_environment_check(); /* a misspelt variable may be why it failed */
@@ -408,4 +425,8 @@ void tci_config_fini(tc_config *config)
     config->hosts = NULL;
     tci_free((void *)(uintptr_t)config->tune);
     config->tune = NULL;
+    tci_free((void *)(uintptr_t)config->trace_dir);
+    config->trace_dir = NULL;
+    tci_free((void *)(uintptr_t)config->dump_dir);
+    config->dump_dir = NULL;
 }

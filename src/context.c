@@ -5,6 +5,7 @@
 #include "config.h"
 #include "core/op.h"
 #include "loop/loop.h"
+#include "trace_file.h"
 
 /* ---- Beginning ------------------------------------------------------------------------------ */
 
@@ -23,15 +24,13 @@ static tc_status_t make(const tc_config *config, struct tci_error *error, tc_con
     status = tci_config_resolve(config, &context->config, error);
     if (status != TC_OK)
         goto end_context;
-    context->trace = tci_trace_new(context->config.trace_events);
-    if (context->trace == NULL) {
-        tci_error_set(error, TC_ERR_ALLOC, -1, 0, "init", "no memory for %zu trace events",
-                      context->config.trace_events);
+    context->trace = tci_trace_open(context, error);
+    if (context->trace == NULL)
         goto free_config;
-    }
     loop = tci_loop_new(&context->config, error);
     if (loop == NULL)
         goto free_trace;
+    tci_loop_set_trace(loop, context->trace);
     context->exec = tci_loop_exec(loop);
     *out = context;
     return TC_OK;

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "algo/figures.h"
 #include "config.h"
@@ -36,6 +37,7 @@ struct join {
     tc_dist_ctx *group;     /* from there on until its ranks have agreed on all they must */
     struct tci_table table; /* rank 0's, where it has one */
     uint8_t tune;           /* enum tci_tune; agreed */
+    uint64_t job[2];        /* the number of the group for traces; agreed */
     struct tci_error error; /* why it was given up then */
 };
 
@@ -147,7 +149,8 @@ static void stand(struct join *join, struct tci_transport *tcp, const struct tci
                                      .numerics = agreed->numerics,
                                      .algorithm = agreed->algorithm,
                                      .hosts = hosts,
-                                     .figures = &figures};
+                                     .figures = &figures,
+                                     .job = {join->job[0], join->job[1]}};
     tc_dist_ctx *group = NULL;
     struct tci_transport *view;
 
@@ -195,6 +198,7 @@ static void have_met(void *arg, tc_status_t status, const struct tci_error *erro
     }
     agreed = result->agreed;
     join->is_ring = result->is_ring;
+    memcpy(join->job, result->group_id, sizeof(join->job));
     tci_loop_set_local_ranks(tci_loop_of(join->context->exec), result->local_ranks);
     transport = tci_tcp_open(tci_loop_of(join->context->exec), join->context, result, &why);
     hosts = tci_hosts_new(result->labels, (uint32_t)result->size);
@@ -235,8 +239,13 @@ static void stand_alone(struct join *join, const struct tci_agreed *agreed)
 {
     struct tci_boot_result result = {.size = 1, .listener = -1, .agreed = *agreed};
     struct tci_error why = {0};
-    struct tci_transport *transport =
-        tci_tcp_open(tci_loop_of(join->context->exec), join->context, &result, &why);
+    struct tci_transport *transport;
+
+    /* Nobody else is in it: the time and the process are number enough. */
+    join->job[0] = tci_trace_now();
+    join->job[1] = (uint64_t)getpid();
+    memcpy(result.group_id, join->job, sizeof(join->job));
+    transport = tci_tcp_open(tci_loop_of(join->context->exec), join->context, &result, &why);
 
     if (transport == NULL)
         end_join(join, why.pub.status, &why);

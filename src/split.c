@@ -150,6 +150,7 @@ static bool make_group(struct split *split, struct tci_transport *view,
         return false;
     }
     config->shown_rank = parent->shown_rank;
+    memcpy(config->job, parent->job, sizeof(config->job));
     config->segment_bytes = parent->segment_bytes;
     config->numerics = parent->numerics;
     config->algorithm = parent->algorithm;

@@ -68,6 +68,12 @@ typedef struct tc_config {
     int spin_us;
     /* Events that the trace keeps; 0: TCDIST_TRACE_EVENTS [8192]. */
     size_t trace_events;
+    /* A folder where the trace is kept in a file that is there after the process was killed, for
+     * tcdump and tcstat; NULL: TCDIST_TRACE_DIR [none: in memory]. */
+    const char *trace_dir;
+    /* A folder where the trace is left when an operation fails, for tcdump; NULL: TCDIST_DUMP_DIR
+     * [none: it is not]. */
+    const char *dump_dir;
     /* error|warn|info|debug; NULL: TCDIST_LOG [warn]. */
     const char *log_level;
     const void *key;  /* shared secret of the group; for a later release: NULL */

@@ -40,6 +40,38 @@ TC_API void tc_trace_visit(tc_context *context, void (*fn)(const tc_trace_event 
  * TC_ERR_INVALID_ARG with the system's reason when the file can't be written.  Any thread. */
 TC_API tc_status_t tc_trace_write(tc_context *context, const char *path);
 
+/* Write the trace as it is now to a file that tcdump reads: the events, the operations in flight
+ * and what they wait for, groups and links.  The file appears under its name when it is complete.
+ * TC_ERR_INVALID_ARG with the system's reason when it can't be written.  Any thread. */
+TC_API tc_status_t tc_trace_dump(tc_context *context, const char *path);
+
+/* The same to a descriptor, which stays open; 0, or -1 when it takes no more.  Blocks while the
+ * descriptor does.  For an application's own signal handler: it takes no lock, allocates nothing
+ * and leaves errno alone; the context must not be shut down meanwhile.  Any thread. */
+TC_API int tc_trace_dump_fd(const tc_context *context, int fd);
+
+/* What a context has done so far, and holds now. */
+typedef struct tc_stats {
+    uint64_t operations_begun;    /* that have come to the loop */
+    uint64_t operations_finished; /* of these, that ended well */
+    uint64_t operations_failed;   /* cancelled ones included; what is left is in flight */
+    uint64_t operation_bytes;     /* payload of those that ended well, as this rank has called */
+    uint64_t bytes_sent, bytes_received, messages_sent, messages_received; /* payload, over links */
+    uint64_t bytes_copied; /* payload that was copied once more on its way to its place */
+    uint64_t strays;       /* connections and frames that were dropped */
+    uint64_t eager_bytes;  /* now: messages held for receives that are not posted */
+    uint64_t links_open;   /* now */
+    uint64_t loop_stalls;  /* callbacks that held the loop for 200 ms and longer */
+} tc_stats;
+
+#define TC_STATS_ABI_VERSION 1 /* of tc_stats, in this header */
+
+/* *stats = the counts of all groups of a context, those that were left included.  Those of links
+ * are up to 50 ms old.  abi_version is TC_STATS_ABI_VERSION.  TC_ERR_INVALID_ARG, or
+ * TC_ERR_ABI_MISMATCH.  Any thread. */
+TC_API tc_status_t tc_context_stats(const tc_context *context, uint32_t abi_version,
+                                    tc_stats *stats);
+
 TC_END_DECLS
 
 #endif

@@ -213,6 +213,17 @@ static void engine_task(struct tci_task *task)
     tci_engine_turn(tci_container_of(cq, struct tci_comm, cq));
 }
 
+static void show_group(const struct tci_comm *comm)
+{
+    struct tci_trace_group_facts facts = {.number = comm->group,
+                                          .job = {comm->job[0], comm->job[1]},
+                                          .rank = comm->rank,
+                                          .size = comm->size,
+                                          .shown_rank = comm->shown_rank};
+
+    tci_trace_group_set(comm->context->trace, &facts);
+}
+
 int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transport *transport,
                   const struct tci_comm_config *config)
 {
@@ -230,6 +241,7 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
     comm->size = config->size;
     comm->shown_rank = config->shown_rank;
     comm->group = config->group;
+    memcpy(comm->job, config->job, sizeof(comm->job));
     comm->segment_bytes = config->segment_bytes;
     comm->window = TCI_WINDOW;
     comm->numerics = config->numerics;
@@ -247,6 +259,7 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
         transport->ops->caps(transport, &caps);
         comm->eager_max = caps.eager_max;
     }
+    show_group(comm);
     return 0;
 }
 
@@ -271,6 +284,7 @@ bool tci_comm_number_p2p(struct tci_comm *comm, int peer, bool is_send, uint64_t
 void tci_comm_fini(struct tci_comm *comm)
 {
     TC_ASSERT(tci_list_is_empty(&comm->ops));
+    tci_trace_group_left(comm->context->trace, comm->group);
     if (comm->transport != NULL)
         comm->transport->ops->close(comm->transport);
     comm->transport = NULL;
@@ -347,6 +361,8 @@ void tci_comm_break(struct tci_comm *comm, const struct tci_error *error)
     pthread_mutex_unlock(&comm->lock);
     if (!is_first)
         return;
+    tci_trace_group_broken(comm->context->trace, comm->group, error->pub.status, error->pub.rank,
+                           error->text);
     comm->broken_ns = comm->exec->ops->now_ns(comm->exec);
     if (error->pub.status == TC_ERR_PEER_LOST) {
         struct tci_notice notice = {

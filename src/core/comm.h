@@ -14,6 +14,7 @@ struct tci_comm_config {
     int rank, size;
     int shown_rank;          /* in traces: one number a process, whatever its rank in a group */
     uint64_t group;          /* number on the wire */
+    uint64_t job[2];         /* in traces: the same for all groups that descend from one */
     size_t segment_bytes;    /* agreed */
     int numerics;            /* agreed default, resolved */
     const char *algorithm;   /* agreed default, "" for none; copied */
@@ -40,7 +41,7 @@ struct tci_comm {
     struct tci_transport_sink sink;
     struct tci_cq cq;
     int rank, size, shown_rank;
-    uint64_t group;
+    uint64_t group, job[2];
     size_t segment_bytes;
     uint32_t window; /* steps of a lane that may be open at once: 2 … TCI_WINDOW */
     int numerics;

@@ -8,18 +8,23 @@
 
 #include "core/exec.h"
 #include "core/list.h"
+#include "core/meter.h"
 #include "core/pool.h"
 #include "core/trace.h"
 #include "tcdist/context.h"
 
 /* Made and ended by the roof (tcdist.c); core reads it. */
 struct tc_context {
-    struct tci_exec *exec;      /* owned by the roof */
-    struct tci_trace *trace;    /* owned */
-    tc_config config;           /* every field resolved: none is "not set" any more */
-    struct tci_pool futures;    /* of tc_future */
-    struct tci_pool ops;        /* of struct tci_op */
-    struct tci_scratch scratch; /* loop thread */
+    struct tci_exec *exec;              /* owned by the roof */
+    struct tci_trace *trace;            /* owned */
+    tc_config config;                   /* every field resolved: none is "not set" any more */
+    struct tci_pool futures;            /* of tc_future */
+    struct tci_pool ops;                /* of struct tci_op */
+    struct tci_scratch scratch;         /* loop thread */
+    struct tci_meter *meters;           /* of the transports that are open; loop thread */
+    struct tci_transport_stats metered; /* by those that were closed */
+    unsigned dumps;                     /* left on failures so far; loop thread */
+    uint64_t dumped_ns;                 /* the last one of these */
 
     /* Groups that stand; tc_shutdown has them closed and waits until none is left.  Loop thread. */
     struct tci_list groups;

@@ -9,6 +9,7 @@
 #include "core/base.h"
 #include "core/comm.h"
 #include "core/reduce_wide.h"
+#include "core/trace_op.h"
 
 _Static_assert(TCI_WINDOW == 64, "two words of bits are the window");
 
@@ -141,6 +142,7 @@ static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
     if (step->kind == TCI_STEP_RECV_REDUCE)
         prepare_fold(xfer, step);
     op->xfers_live++;
+    tci_trace_xfer_post(xfer);
     if (is_send)
         op->comm->transport->ops->post_send(op->comm->transport, &xfer->x);
     else
@@ -153,6 +155,8 @@ static void trace_fold(const struct tci_op *op, uint64_t begin_ns, size_t elems)
     tci_trace_add(op->comm->context->trace,
                   &(struct tci_trace_record){.kind = TCI_TRACE_FOLD,
                                              .rank = op->comm->shown_rank,
+                                             .peer = -1,
+                                             .group = op->comm->group,
                                              .begin_ns = begin_ns,
                                              .end_ns = tci_trace_now(),
                                              .tag = op->args.tag,
@@ -452,14 +456,9 @@ static void end_transfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
 
     TC_ASSERT(op->xfers_live > 0);
     op->xfers_live--;
+    tci_trace_xfer_end(xfer, status);
     if (status == TC_OK && op->state == TCI_OP_RUNNING) {
         TC_ASSERT(k < TCI_WINDOW && (lane->open >> k & 1) && !(lane->ended >> k & 1));
-        tci_trace_add(comm->context->trace, &(struct tci_trace_record){.kind = TCI_TRACE_XFER_END,
-                                                                       .rank = comm->shown_rank,
-                                                                       .begin_ns = xfer->begin_ns,
-                                                                       .end_ns = tci_trace_now(),
-                                                                       .tag = xfer->x.key.tag,
-                                                                       .a = xfer->x.len});
         lane->ended |= UINT64_C(1) << k;
     }
     xfer->next_free = comm->xfers_free;

@@ -21,6 +21,7 @@
 #include "core/comm.h"
 #include "core/mismatch.h"
 #include "core/self.h"
+#include "core/trace_op.h"
 
 size_t tci_op_bytes(void)
 {
@@ -78,7 +79,6 @@ static void stop_waiting(struct tci_op *op)
 static void settle(struct tci_op *op, tc_status_t status)
 {
     struct tci_comm *comm = op->comm;
-    uint64_t now = tci_trace_now();
 
     TC_ASSERT(op->xfers_live == 0 && op->state != TCI_OP_SETTLED);
     op->state = TCI_OP_SETTLED;
@@ -87,15 +87,7 @@ static void settle(struct tci_op *op, tc_status_t status)
     tci_engine_end(op);
     tci_list_del(&op->link);
     tci_tags_end(&comm->tags, op->tag, op->args.auto_release);
-    tci_trace_add(comm->context->trace,
-                  &(struct tci_trace_record){.kind = TCI_TRACE_OP,
-                                             .rank = comm->shown_rank,
-                                             .name = op->args.name,
-                                             .begin_ns = op->begin_ns,
-                                             .end_ns = now,
-                                             .tag = op->args.tag,
-                                             .a = op->args.count * op->args.elem_bytes,
-                                             .algorithm = op->args.plan->name});
+    tci_trace_op_settle(op, status);
     tci_future_settle(op->future, status, status == TC_OK ? NULL : &op->error);
     op->future = NULL;
     if (op->after != NULL)
@@ -189,13 +181,7 @@ void tci_op_fail(struct tci_op *op, const struct tci_error *error, bool tell)
     op->error.pub.tag = op->args.tag;
     op->error.pub.operation = op->args.name;
     op->tag->dead_use = op->key.use;
-    tci_trace_add(op->comm->context->trace,
-                  &(struct tci_trace_record){.kind = TCI_TRACE_OP_FAIL,
-                                             .rank = op->comm->shown_rank,
-                                             .begin_ns = tci_trace_now(),
-                                             .end_ns = tci_trace_now(),
-                                             .tag = op->args.tag,
-                                             .a = (uint64_t)(int64_t)op->error.pub.status});
+    tci_trace_op_fail(op);
     if (op->comm->transport != NULL)
         op->comm->transport->ops->abort(op->comm->transport, &op->key, op->args.peer);
     if (tell)
@@ -284,8 +270,10 @@ static bool meets_the_past(struct tci_op *op)
 static void run(struct tci_op *op)
 {
     TC_ASSERT(op->state == TCI_OP_NEW || op->state == TCI_OP_WAITING);
-    if (op->state == TCI_OP_WAITING)
+    if (op->state == TCI_OP_WAITING) {
         tci_diagnose_ran(op);
+        tci_trace_op_state(op, TCI_TRACE_LIVE_RUNNING);
+    }
     op->state = TCI_OP_RUNNING;
     if (tci_self_is_meant(op))
         tci_self_run(op);
@@ -328,6 +316,7 @@ static void wait_for_futures(struct tci_op *op)
     struct tci_after *after = op->after;
 
     op->state = TCI_OP_WAITING;
+    tci_trace_op_state(op, TCI_TRACE_LIVE_WAITING);
     after->op = op;
     after->left = after->n;
     for (size_t i = 0; i < after->n; i++)
@@ -346,6 +335,7 @@ static void enter(struct tci_task *task)
                                .group = comm->group,
                                .space = (uint8_t)op->args.space,
                                .use = tci_tags_enter(op->tag, op)};
+    tci_trace_op_enter(op);
     comm->plan_name = op->args.plan_name;
     comm->last.name = op->args.name;
     comm->last.space = op->args.space;

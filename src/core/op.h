@@ -27,6 +27,7 @@ struct tci_step_xfer {
     struct tci_step_xfer *next_free;
     uint64_t begin_ns;
     uint32_t step, peer; /* the peer's number in the group */
+    uint8_t cell;        /* 1 + its place in the trace's list of what is waited for; 0: none */
 };
 
 /* One segment's walk through the plan.  Bit k of `open`, `ended`, `known` and `fenced` speaks of
@@ -107,9 +108,11 @@ struct tci_op {
     struct tci_timer timer;
     uint64_t begin_ns, deadline_ns;
     uint64_t told_ns; /* when the others were told of its failure; 0: they need not, or have it */
-    bool is_shown;    /* its call was shown to those that it waits for */
-    bool is_asked;    /* the others were asked what they are doing */
-    bool is_held;     /* calls of it differ: it will fail */
+    uint32_t live;    /* 1 + its entry in the trace's table of what is in flight; 0: none */
+    uint32_t live_cells;         /* which places of that entry are taken */
+    bool is_shown;               /* its call was shown to those that it waits for */
+    bool is_asked;               /* the others were asked what they are doing */
+    bool is_held;                /* calls of it differ: it will fail */
     struct tci_answers *answers; /* owned, or NULL */
     struct tci_after *after;     /* owned, or NULL; op.c */
     struct tci_error error;

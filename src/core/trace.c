@@ -2,9 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/trace.h"
 
-#include <assert.h>
-#include <stdatomic.h>
-#include <stdbool.h>
+#include <string.h>
 #include <time.h>
 
 #include "core/alloc.h"
@@ -14,39 +12,208 @@
 #include "core/error.h"
 #include "tcdist/trace.h"
 
-/* One event.  `turn` is odd while it is written: 2 * n + 1 before and 2 * n + 2 after the event
- * number n.  The fields are atomic, so that a reader who is overtaken reads nonsense, and not
- * undefined; it sees by `turn` that it was. */
-struct slot {
-    atomic_uint_fast64_t turn;
-    _Atomic(const char *) name, algorithm;
-    atomic_uint_fast64_t begin_ns, end_ns, tag, a;
-    atomic_uint kind;
-    atomic_int rank;
-    atomic_uint thread;
-};
-
-struct tci_trace {
-    atomic_uint_fast64_t next; /* number of the next event */
-    uint64_t mask;             /* slots - 1 */
-    struct slot slots[];
-};
-
 static const struct {
     const char *name, *category;
+    bool has_bytes;
 } kinds[] = {
-    [TCI_TRACE_OP] = {"op", "collective"},
-    [TCI_TRACE_OP_FAIL] = {"op.fail", "collective"},
-    [TCI_TRACE_XFER_END] = {"xfer.end", "transfer"},
-    [TCI_TRACE_FOLD] = {"fold", "step"},
-    [TCI_TRACE_EAGER_COPY] = {"eager.copy", "transfer"},
-    [TCI_TRACE_APP] = {"span", "app"},
+    [TCI_TRACE_OP] = {"op", "collective", true},
+    [TCI_TRACE_OP_FAIL] = {"op.fail", "collective", false},
+    [TCI_TRACE_XFER_END] = {"xfer.end", "transfer", true},
+    [TCI_TRACE_FOLD] = {"fold", "step", true},
+    [TCI_TRACE_EAGER_COPY] = {"eager.copy", "transfer", true},
+    [TCI_TRACE_APP] = {"span", "app", false},
+    [TCI_TRACE_CALL] = {"call", "call", false},
+    [TCI_TRACE_RUN] = {"run", "call", false},
+    [TCI_TRACE_LINK] = {"link", "link", false},
+    [TCI_TRACE_STALL] = {"stall", "loop", false},
+    [TCI_TRACE_BREAK] = {"break", "group", false},
 };
 static_assert(TCI_LEN(kinds) == TCI_TRACE_KINDS, "every kind has a name");
 
+/* ---- The image ------------------------------------------------------------------------------ */
+
+/* Entries of the tables for a ring of so many slots: what 8192 events need, and little of a trace
+ * that is little. */
+struct shape {
+    size_t slots;
+    uint32_t counts[TCI_TRACE_TABLES];
+};
+
+static const uint32_t entry_bytes[TCI_TRACE_TABLES] = {
+    [TCI_TRACE_NAMES] = sizeof(struct tci_trace_name),
+    [TCI_TRACE_GROUPS] = sizeof(struct tci_trace_group),
+    [TCI_TRACE_LINKS] = sizeof(struct tci_trace_link),
+    [TCI_TRACE_LIVE] = sizeof(struct tci_trace_live),
+    [TCI_TRACE_SLOTS] = sizeof(struct tci_trace_slot),
+};
+
+static uint32_t share(size_t slots, size_t divisor, size_t least, size_t most)
+{
+    return (uint32_t)tci_min(tci_max(slots / divisor, least), most);
+}
+
+static bool shape_of(size_t events, struct shape *shape)
+{
+    size_t slots = 1;
+
+    while (slots < events) {
+        if (slots > UINT32_MAX / 4)
+            return false;
+        slots *= 2;
+    }
+    shape->slots = slots;
+    shape->counts[TCI_TRACE_NAMES] = share(slots, 16, 16, 512);
+    shape->counts[TCI_TRACE_GROUPS] = share(slots, 128, 1, 64);
+    shape->counts[TCI_TRACE_LINKS] = share(slots, 16, 1, 1024);
+    shape->counts[TCI_TRACE_LIVE] = share(slots, 32, 1, 256);
+    shape->counts[TCI_TRACE_SLOTS] = (uint32_t)slots;
+    return true;
+}
+
+static size_t bytes_of(const struct shape *shape)
+{
+    size_t bytes = TCI_TRACE_HEAD_BYTES;
+
+    for (size_t t = 0; t < TCI_TRACE_TABLES; t++)
+        bytes += (size_t)shape->counts[t] * entry_bytes[t];
+    return bytes;
+}
+
+size_t tci_trace_bytes(size_t events)
+{
+    struct shape shape;
+
+    return shape_of(events, &shape) ? bytes_of(&shape) : 0;
+}
+
+static void *place_of(const struct tci_trace *trace, enum tci_trace_table table)
+{
+    return (char *)trace->head + trace->head->tables[table].offset;
+}
+
+static void lay_out(struct tci_trace *trace, const struct shape *shape)
+{
+    struct tci_trace_head *head = trace->head;
+    uint64_t offset = TCI_TRACE_HEAD_BYTES;
+
+    head->version = TCI_TRACE_VERSION;
+    head->head_bytes = TCI_TRACE_HEAD_BYTES;
+    head->file_bytes = bytes_of(shape);
+    for (size_t t = 0; t < TCI_TRACE_TABLES; t++) {
+        head->tables[t] = (struct tci_trace_table_place){offset, shape->counts[t], entry_bytes[t]};
+        offset += (uint64_t)shape->counts[t] * entry_bytes[t];
+    }
+    trace->names = place_of(trace, TCI_TRACE_NAMES);
+    trace->groups = place_of(trace, TCI_TRACE_GROUPS);
+    trace->links = place_of(trace, TCI_TRACE_LINKS);
+    trace->live = place_of(trace, TCI_TRACE_LIVE);
+    trace->slots = place_of(trace, TCI_TRACE_SLOTS);
+    trace->mask = shape->slots - 1;
+    /* Last: before it is no trace. */
+    memcpy(head->magic, TCI_TRACE_MAGIC, sizeof(head->magic));
+}
+
+struct tci_trace *tci_trace_new_in(size_t events, void *image)
+{
+    struct tci_trace *trace;
+    struct shape shape;
+
+    if (!shape_of(events, &shape))
+        return NULL;
+    trace = tci_alloc(sizeof(*trace));
+    if (trace == NULL)
+        return NULL;
+    trace->pointers = tci_alloc_array(shape.counts[TCI_TRACE_NAMES], sizeof(*trace->pointers));
+    if (trace->pointers == NULL) {
+        tci_free(trace);
+        return NULL;
+    }
+    trace->head = image;
+    lay_out(trace, &shape);
+    return trace;
+}
+
+struct tci_trace *tci_trace_new(size_t events)
+{
+    size_t bytes = tci_trace_bytes(events);
+    void *image = bytes == 0 ? NULL : tci_alloc(bytes);
+    struct tci_trace *trace = image == NULL ? NULL : tci_trace_new_in(events, image);
+
+    if (trace == NULL)
+        tci_free(image);
+    else
+        trace->owns_image = true;
+    return trace;
+}
+
+void tci_trace_free(struct tci_trace *trace)
+{
+    if (trace == NULL)
+        return;
+    if (trace->on_end != NULL)
+        trace->on_end(trace);
+    if (trace->owns_image)
+        tci_free(trace->head);
+    tci_free((void *)trace->pointers);
+    tci_free(trace);
+}
+
+/* ---- Names ---------------------------------------------------------------------------------- */
+
+/* As words: another thread may copy the table meanwhile. */
+static void write_name(struct tci_trace_name *entry, const char *name)
+{
+    char text[TCI_TRACE_NAME_WORDS * sizeof(uint64_t)] = {0};
+    size_t len = strlen(name);
+    uint64_t words[TCI_TRACE_NAME_WORDS];
+
+    memcpy(text, name, tci_min(len, sizeof(text) - 1));
+    memcpy(words, text, sizeof(words));
+    for (size_t w = 0; w < TCI_TRACE_NAME_WORDS; w++)
+        tci_word_set(&entry->text[w], words[w]);
+}
+
+/* A hash table by address, without removal. */
+uint32_t tci_trace_name_number(struct tci_trace *trace, const char *name)
+{
+    uint32_t count = trace->head->tables[TCI_TRACE_NAMES].count;
+    uint32_t free_count = count - TCI_TRACE_NAME_OTHER - 1;
+    uint64_t hash = ((uintptr_t)name * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
+
+    if (name == NULL)
+        return TCI_TRACE_NAME_NONE;
+    for (uint32_t i = 0; i < free_count; i++) {
+        uint32_t number = TCI_TRACE_NAME_OTHER + 1 + (uint32_t)((hash + i) % free_count);
+        /* acquire: who finds a name may read what it points at */
+        const char *there = atomic_load_explicit(&trace->pointers[number], memory_order_acquire);
+
+        if (there == name)
+            return number;
+        if (there != NULL)
+            continue;
+        /* release: pairs with the acquires here and in tci_trace_name_of */
+        if (atomic_compare_exchange_strong_explicit(&trace->pointers[number], &there, name,
+                                                    memory_order_acq_rel, memory_order_acquire))
+            write_name(&trace->names[number], name);
+        else if (there != name)
+            continue;
+        return number;
+    }
+    return TCI_TRACE_NAME_OTHER;
+}
+
+const char *tci_trace_name_of(const struct tci_trace *trace, uint32_t number)
+{
+    if (number == TCI_TRACE_NAME_NONE || number >= trace->head->tables[TCI_TRACE_NAMES].count)
+        return NULL;
+    if (number == TCI_TRACE_NAME_OTHER)
+        return "other";
+    return atomic_load_explicit(&trace->pointers[number], memory_order_acquire);
+}
+
 /* ---- Writing -------------------------------------------------------------------------------- */
 
-static uint32_t thread_number(void)
+uint32_t tci_trace_thread(void)
 {
     static atomic_uint threads; /* relaxed: a counter */
     static _Thread_local uint32_t number;
@@ -64,40 +231,25 @@ uint64_t tci_trace_now(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-struct tci_trace *tci_trace_new(size_t events)
-{
-    struct tci_trace *trace;
-    size_t slots = 1, bytes;
-
-    while (slots < events) {
-        if (slots > SIZE_MAX / 2)
-            return NULL;
-        slots *= 2;
-    }
-    if (!tci_array_bytes(slots, sizeof(struct slot), &bytes) || bytes > SIZE_MAX - sizeof(*trace))
-        return NULL;
-    trace = tci_alloc(sizeof(*trace) + bytes);
-    if (trace != NULL)
-        trace->mask = slots - 1;
-    return trace;
-}
-
-void tci_trace_free(struct tci_trace *trace)
-{
-    tci_free(trace);
-}
-
 /* release and acquire: whoever reads a field that was written after a claim finds the claimed turn,
  * or a later one, when it looks again.  (A fence would say the same; the thread sanitizer does not
  * know fences.) */
 #define PUT(field, value) atomic_store_explicit(&(field), (value), memory_order_release)
 #define GET(field)        atomic_load_explicit(&(field), memory_order_acquire)
 
+static uint64_t pack_what(struct tci_trace *trace, const struct tci_trace_record *record)
+{
+    return (uint64_t)record->kind << 56 | (uint64_t)(record->space & 255) << 48 |
+           (uint64_t)tci_trace_name_number(trace, record->name) << 32 |
+           (uint64_t)tci_trace_name_number(trace, record->algorithm) << 16 |
+           (tci_trace_thread() & 0xffff);
+}
+
 void tci_trace_add(struct tci_trace *trace, const struct tci_trace_record *record)
 {
-    uint64_t number = atomic_fetch_add_explicit(&trace->next, 1, memory_order_relaxed);
-    struct slot *slot = &trace->slots[number & trace->mask];
-    uint_fast64_t turn = atomic_load_explicit(&slot->turn, memory_order_relaxed);
+    uint64_t number = atomic_fetch_add_explicit(&trace->head->next, 1, memory_order_relaxed);
+    struct tci_trace_slot *slot = &trace->slots[number & trace->mask];
+    uint64_t turn = atomic_load_explicit(&slot->turn, memory_order_relaxed);
 
     TC_ASSERT((unsigned)record->kind < TCI_TRACE_KINDS);
     /* A writer that was overtaken by a whole ring, or meets one that was, drops its event rather
@@ -106,15 +258,16 @@ void tci_trace_add(struct tci_trace *trace, const struct tci_trace_record *recor
         !atomic_compare_exchange_strong_explicit(&slot->turn, &turn, 2 * number + 1,
                                                  memory_order_acquire, memory_order_relaxed))
         return;
-    PUT(slot->name, record->name);
-    PUT(slot->algorithm, record->algorithm);
     PUT(slot->begin_ns, record->begin_ns);
     PUT(slot->end_ns, record->end_ns);
     PUT(slot->tag, record->tag);
+    PUT(slot->group, record->group);
     PUT(slot->a, record->a);
-    PUT(slot->kind, (unsigned)record->kind);
-    PUT(slot->rank, record->rank);
-    PUT(slot->thread, thread_number());
+    PUT(slot->b, record->b);
+    PUT(slot->what, pack_what(trace, record));
+    PUT(slot->rank_peer,
+        (uint64_t)(uint32_t)(record->rank + 1) << 32 | (uint32_t)(record->peer + 1));
+    PUT(slot->use_step, (uint64_t)record->use << 32 | record->step);
     /* release: pairs with the acquire in read_slot, the fields are complete. */
     atomic_store_explicit(&slot->turn, 2 * number + 2, memory_order_release);
 }
@@ -128,6 +281,7 @@ void tc_trace_span(tc_context *context, const char *name, uint64_t id, uint64_t 
 {
     struct tci_trace_record record = {.kind = TCI_TRACE_APP,
                                       .rank = -1,
+                                      .peer = -1,
                                       .name = name,
                                       .begin_ns = begin_ns,
                                       .end_ns = tci_trace_now(),
@@ -139,37 +293,39 @@ void tc_trace_span(tc_context *context, const char *name, uint64_t id, uint64_t 
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
-static void describe(tc_trace_event *event, unsigned kind, uint64_t a)
+static void describe(const struct tci_trace *trace, uint64_t what, uint64_t a,
+                     tc_trace_event *event)
 {
+    unsigned kind = (unsigned)(what >> 56);
+
+    event->name = tci_trace_name_of(trace, what >> 32 & 0xffff);
+    event->algorithm = tci_trace_name_of(trace, what >> 16 & 0xffff);
+    event->thread = (uint32_t)(what & 0xffff);
     if (event->name == NULL)
         event->name = kinds[kind].name;
     event->category = kinds[kind].category;
-    event->bytes = kind == TCI_TRACE_OP_FAIL ? 0 : a;
+    event->bytes = kinds[kind].has_bytes ? a : 0;
 }
 
 /* Event number `number`; false when it is not complete, or gone. */
 static bool read_slot(struct tci_trace *trace, uint64_t number, tc_trace_event *event)
 {
-    struct slot *slot = &trace->slots[number & trace->mask];
-    unsigned kind;
-    uint64_t a;
+    struct tci_trace_slot *slot = &trace->slots[number & trace->mask];
+    uint64_t a, what;
 
     /* acquire: pairs with the last store in tci_trace_add. */
     if (atomic_load_explicit(&slot->turn, memory_order_acquire) != 2 * number + 2)
         return false;
-    event->name = GET(slot->name);
-    event->algorithm = GET(slot->algorithm);
     event->begin_ns = GET(slot->begin_ns);
     event->end_ns = GET(slot->end_ns);
     event->tag = GET(slot->tag);
     a = GET(slot->a);
-    kind = GET(slot->kind);
-    event->rank = GET(slot->rank);
-    event->thread = GET(slot->thread);
+    what = GET(slot->what);
+    event->rank = (int)(uint32_t)(GET(slot->rank_peer) >> 32) - 1;
     /* relaxed: the acquires above keep it behind them. */
     if (atomic_load_explicit(&slot->turn, memory_order_relaxed) != 2 * number + 2)
         return false;
-    describe(event, kind, a);
+    describe(trace, what, a, event);
     return true;
 }
 
@@ -182,7 +338,7 @@ void tc_trace_visit(tc_context *context, void (*fn)(const tc_trace_event *event,
 
     if (trace == NULL || fn == NULL)
         return;
-    end = GET(trace->next);
+    end = GET(trace->head->next);
     begin = end > trace->mask + 1 ? end - trace->mask - 1 : 0;
     for (uint64_t number = begin; number < end; number++) {
         if (read_slot(trace, number, &event))

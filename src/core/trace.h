@@ -1,43 +1,136 @@
-/* trace.h - ring of the last events: fixed size, written without formatting. */
+/* trace.h - ring of the last events, and what is so now: fixed size, written without formatting. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TCI_TRACE_H
 #define TCI_TRACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct tci_trace;
+#include "core/trace_format.h"
+#include "tcdist/status.h"
 
-/* Kinds of event; each has a name and a category in trace.c. */
+struct tci_transport_stats;
+
+/* Kinds of event; each has a name and a category in trace.c.  Files know them by number. */
 enum tci_trace_kind {
-    TCI_TRACE_OP,         /* span: an operation from start to settle; a: bytes */
-    TCI_TRACE_OP_FAIL,    /* instant; a: status */
-    TCI_TRACE_XFER_END,   /* span: a transfer from post to end; a: bytes */
+    TCI_TRACE_OP,         /* span: an operation from call to settle; a: bytes, b: status */
+    TCI_TRACE_OP_FAIL,    /* instant; a: status; peer: the rank at fault */
+    TCI_TRACE_XFER_END,   /* span: a transfer from post to end; a: bytes, b: lane << 1 | is_send */
     TCI_TRACE_FOLD,       /* span; a: bytes */
     TCI_TRACE_EAGER_COPY, /* instant: a message came before its receive; a: bytes */
     TCI_TRACE_APP,        /* span of the application's; its name is a string */
+    TCI_TRACE_CALL,       /* span: from the call to where the loop enters it; a: count, b: call */
+    TCI_TRACE_RUN,        /* instant: what it was to start after has settled */
+    TCI_TRACE_LINK,       /* instant; a: enum tci_trace_link_state; rank: this, peer: below */
+    TCI_TRACE_STALL,      /* span: what held the loop; its name is a string */
+    TCI_TRACE_BREAK,      /* instant: the group is broken; a: status; peer: the rank at fault */
     TCI_TRACE_KINDS
 };
 
-/* Room for `events` (rounded up to a power of two) events; NULL without memory. */
+/* A trace in this process: the bytes of trace_format.h, and what only this process needs. */
+struct tci_trace {
+    struct tci_trace_head *head;
+    struct tci_trace_name *names;
+    struct tci_trace_group *groups;
+    struct tci_trace_link *links;
+    struct tci_trace_live *live;
+    struct tci_trace_slot *slots;
+    uint32_t live_next, live_used;   /* of the operations in flight; loop thread */
+    uint64_t mask;                   /* slots - 1 */
+    _Atomic(const char *) *pointers; /* owned; of the names */
+    bool owns_image;
+    void (*on_end)(struct tci_trace *trace); /* the roof's, or NULL: gives the image back */
+    /* The roof's, or NULL: brings the counters of transports up to date.  Loop thread. */
+    void (*sample)(void *arg);
+    void *sample_arg;
+    uint64_t sampled_ns, sampled_next, clocked_ns;
+    /* The roof's, or NULL: an operation or the group has failed.  Loop thread. */
+    void (*on_failure)(void *arg, tc_status_t status);
+    void *failure_arg;
+};
+
+/* Bytes of the image of a trace of `events` (rounded up to a power of two); 0: too many. */
+size_t tci_trace_bytes(size_t events);
+
+/* Room for `events` events, in memory of its own; NULL without memory. */
 struct tci_trace *tci_trace_new(size_t events);
+/* The same in `image`, of tci_trace_bytes() zero bytes, which must live as long. */
+struct tci_trace *tci_trace_new_in(size_t events, void *image);
 void tci_trace_free(struct tci_trace *trace);
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t tci_trace_now(void);
 
-/* What is recorded.  name: for TCI_TRACE_OP the operation's static name, for TCI_TRACE_APP the
- * span's; NULL elsewhere. */
+/* What is recorded.  What a kind has not stays 0, but for rank and peer, which are -1 then. */
 struct tci_trace_record {
     enum tci_trace_kind kind;
-    int rank;
-    const char *name;
-    uint64_t begin_ns, end_ns, tag, a;
-    const char *algorithm; /* of TCI_TRACE_OP, static; NULL elsewhere */
+    int rank, peer;
+    const char *name; /* lives as long as the trace; NULL: that of the kind */
+    uint64_t begin_ns, end_ns, tag, a, b, group;
+    const char *algorithm; /* likewise */
+    uint32_t space, use, step;
 };
 
 /* Any thread; wait-free: the oldest event gives way; one whose writer was
  * stopped for a whole ring is left out. */
 void tci_trace_add(struct tci_trace *trace, const struct tci_trace_record *record);
+
+/* The number of a string in the table of names.  Any thread. */
+uint32_t tci_trace_name_number(struct tci_trace *trace, const char *name);
+/* The string of a number, or NULL.  Any thread. */
+const char *tci_trace_name_of(const struct tci_trace *trace, uint32_t number);
+/* A small number of the calling thread's own, from 1. */
+uint32_t tci_trace_thread(void);
+
+/* ---- What is so now: trace_state.c.  Loop thread. ---- */
+
+/* Words that the loop changes, and others only read. */
+static inline void tci_word_set(tci_word *word, uint64_t value)
+{
+    /* relaxed: each is right by itself */
+    atomic_store_explicit(word, value, memory_order_relaxed);
+}
+static inline uint64_t tci_word_get(const tci_word *word)
+{
+    return atomic_load_explicit((tci_word *)(uintptr_t)word, memory_order_relaxed);
+}
+static inline void tci_trace_count(struct tci_trace *trace, enum tci_trace_counter counter,
+                                   uint64_t more)
+{
+    tci_word *word = &trace->head->counters[counter];
+
+    tci_word_set(word, tci_word_get(word) + more);
+}
+
+/* The loop gives a sign of itself; trace may be NULL. */
+void tci_trace_beat(struct tci_trace *trace, enum tci_trace_part part, uint64_t now_ns);
+/* Something held the loop. */
+void tci_trace_stall(struct tci_trace *trace, const char *what, uint64_t begin_ns, uint64_t end_ns);
+
+struct tci_trace_group_facts {
+    uint64_t number;
+    uint64_t job[2];
+    int rank, size, shown_rank;
+};
+/* A group stands; of one that is known already the facts change. */
+void tci_trace_group_set(struct tci_trace *trace, const struct tci_trace_group_facts *facts);
+/* It is broken, or was left. */
+void tci_trace_group_broken(struct tci_trace *trace, uint64_t number, tc_status_t status,
+                            int culprit, const char *reason);
+void tci_trace_group_left(struct tci_trace *trace, uint64_t number);
+
+/* A link to a rank below is up or down. */
+void tci_trace_link_set(struct tci_trace *trace, uint64_t job, uint32_t peer,
+                        enum tci_trace_link_state state);
+
+/* ---- Reading it as bytes: trace_copy.c.  Any thread. ---- */
+
+/* Bytes [from, from + len) of the image as it is now.  What is being written meanwhile is left
+ * out of tables whole: `from` must be where a piece of tci_trace_piece() begins.  Calls nothing
+ * that a signal handler may not. */
+void tci_trace_copy(const struct tci_trace *trace, size_t from, size_t len, void *out);
+/* How many bytes from `from` on may be copied at once into room for `room` (256 at least). */
+size_t tci_trace_piece(const struct tci_trace *trace, size_t from, size_t room);
 
 #endif

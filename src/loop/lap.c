@@ -22,6 +22,7 @@ static uint64_t coarse_ns(void)
 void tci_loop_lap_begin(struct tci_loop *loop)
 {
     loop->lap_ns = coarse_ns();
+    tci_trace_beat(tci_loop_trace(loop), TCI_PART_TURNING, loop->lap_ns);
 }
 
 unsigned tci_loop_lap(struct tci_loop *loop, const char *what, unsigned count)
@@ -33,6 +34,8 @@ unsigned tci_loop_lap(struct tci_loop *loop, const char *what, unsigned count)
     now = coarse_ns();
     took = now - loop->lap_ns;
     loop->lap_ns = now;
+    if (took >= LONG_NS)
+        tci_trace_stall(tci_loop_trace(loop), what, now - took, now);
     if (took < LONG_NS || (loop->long_ns != 0 && now - loop->long_ns < AGAIN_NS))
         return count;
     loop->long_ns = now;

@@ -270,6 +270,12 @@ unsigned tci_loop_cores(const struct tci_loop *loop)
     return loop->cores;
 }
 
+void tci_loop_set_trace(struct tci_loop *loop, struct tci_trace *trace)
+{
+    /* release: pairs with the acquire in tci_loop_trace, the trace is made */
+    atomic_store_explicit(&loop->trace, trace, memory_order_release);
+}
+
 void tci_loop_set_local_ranks(struct tci_loop *loop, unsigned ranks)
 {
     /* relaxed: a hint for spinning */

@@ -7,6 +7,7 @@
 #include "core/exec.h"
 #include "tcdist/context.h"
 
+struct tci_trace;
 struct tci_loop; /* begins with a struct tci_exec */
 
 /* A loop for resolved settings (loop_mode, reactor, spin_us); starts its thread with
@@ -40,6 +41,10 @@ int tci_loop_timeout_ms(struct tci_loop *loop);
 /* How many ranks of this host share its cores, which decides how waits spin: known once a group
  * stands.  Any thread. */
 void tci_loop_set_local_ranks(struct tci_loop *loop, unsigned ranks);
+
+/* Where the loop leaves signs of life from now on; borrowed until the loop is freed.  Any
+ * thread. */
+void tci_loop_set_trace(struct tci_loop *loop, struct tci_trace *trace);
 
 /* Cores that this process may run on.  Any thread. */
 unsigned tci_loop_cores(const struct tci_loop *loop);

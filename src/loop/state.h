@@ -9,6 +9,7 @@
 #include "core/base.h"
 #include "core/heap.h"
 #include "core/inbox.h"
+#include "core/trace.h"
 #include "loop/loop.h"
 #include "loop/reactor.h"
 
@@ -43,7 +44,8 @@ struct tci_loop {
     int spin_us;  /* -1: adaptive */
     unsigned cores;
     atomic_uint local_ranks;
-    struct tci_reactor *reactor; /* owned */
+    struct tci_reactor *reactor;       /* owned */
+    _Atomic(struct tci_trace *) trace; /* borrowed; NULL: none yet */
 
     /* Doors for other threads. */
     struct tci_inbox inbox;
@@ -93,6 +95,11 @@ static inline bool tci_loop_is_here(struct tci_loop *loop)
 {
     /* relaxed: a thread can only see its own number if it wrote it */
     return atomic_load_explicit(&loop->owner, memory_order_relaxed) == tci_loop_me();
+}
+
+static inline struct tci_trace *tci_loop_trace(struct tci_loop *loop)
+{
+    return atomic_load_explicit(&loop->trace, memory_order_acquire);
 }
 
 /* loop.c */

@@ -52,7 +52,9 @@ static unsigned run_user(struct tci_loop *loop)
     if (loop->user.head == NULL)
         return 0;
     loop->is_in_user = true;
+    tci_trace_beat(tci_loop_trace(loop), TCI_PART_USER, 0);
     count = run_tasks(take_queue(&loop->user));
+    tci_trace_beat(tci_loop_trace(loop), TCI_PART_TURNING, 0);
     loop->is_in_user = false;
     return count;
 }
@@ -148,6 +150,8 @@ unsigned tci_loop_pass(struct tci_loop *loop)
 
 void tci_loop_ask(struct tci_loop *loop, uint64_t timeout_ns)
 {
+    if (timeout_ns > 0)
+        tci_trace_beat(tci_loop_trace(loop), TCI_PART_ASLEEP, 0);
     loop->passes = 0;
     loop->is_now_stale = true; /* for what is called after the sleep */
     loop->is_in_wait = true;

@@ -388,6 +388,7 @@ static void tcp_close(struct tci_transport *self)
     exec->ops->timer_clear(exec, &tcp->probe);
     exec->ops->timer_clear(exec, &tcp->left_timer);
     exec->ops->source_del(exec, &tcp->source);
+    tci_meter_del(tcp->context, &tcp->meter);
     tci_pool_fini(&tcp->flows);
     tci_pool_fini(&tcp->earlies);
     tci_free(tcp->links);
@@ -442,6 +443,7 @@ static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
     tci_list_init(&tcp->sending);
     tci_list_init(&tcp->halves);
     tci_match_init(&tcp->match);
+    tci_meter_add(context, &tcp->meter, &tcp->stats);
     tcp->exec->ops->source_add(tcp->exec, &tcp->source);
     tcp->links = tci_alloc_array(tcp->size, sizeof(struct tci_link *));
     tcp->input = tci_alloc_raw(TCI_TCP_INPUT);

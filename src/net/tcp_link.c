@@ -48,6 +48,14 @@ static void on_ready(struct tci_watch *watch, uint32_t ready)
         (void)tci_link_read(link);
 }
 
+static void show_link(const struct tci_link *link, enum tci_trace_link_state state)
+{
+    uint64_t job;
+
+    memcpy(&job, link->tcp->group_id, sizeof(job));
+    tci_trace_link_set(link->tcp->context->trace, job, link->peer, state);
+}
+
 int tci_link_up(struct tci_link *link, int fd)
 {
     struct tci_tcp *tcp = link->tcp;
@@ -63,6 +71,7 @@ int tci_link_up(struct tci_link *link, int fd)
     link->state = TCI_LINK_UP;
     tci_list_add(&tcp->open, &link->open_link);
     tcp->stats.links_open++;
+    show_link(link, TCI_TRACE_LINK_UP);
     if (tcp->is_leaving || link->is_leaving)
         tci_link_say_bye(link);
     if (tci_link_has_output(link) && tci_list_is_empty(&link->sending_link))
@@ -107,8 +116,10 @@ static void link_end(struct tci_link *link, tc_status_t status)
 
     tci_link_dial_end(link);
     tci_watch_del(&link->watch);
-    if (link->state == TCI_LINK_UP)
+    if (link->state == TCI_LINK_UP) {
         tcp->stats.links_open--;
+        show_link(link, TCI_TRACE_LINK_DOWN);
+    }
     link->state = TCI_LINK_DOWN;
     tci_list_del(&link->open_link);
     tci_list_del(&link->sending_link);

@@ -163,6 +163,7 @@ struct tci_tcp {
     bool is_parting;             /* leaving, without waiting for the others */
     struct tci_timer left_timer; /* tells the sink that everyone has left, not from a verb */
     struct tci_transport_stats stats;
+    struct tci_meter meter; /* of these */
 };
 
 static inline struct tci_tcp *tci_tcp_of(struct tci_transport *transport)

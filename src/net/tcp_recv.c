@@ -459,6 +459,8 @@ static void end_early_message(struct tci_link *link)
     struct tci_tcp *tcp = link->tcp;
     struct tci_trace_record record = {.kind = TCI_TRACE_EAGER_COPY,
                                       .rank = (int)tcp->rank,
+                                      .peer = (int)link->peer,
+                                      .group = link->rx.frame.key.group,
                                       .tag = link->rx.frame.key.tag,
                                       .a = link->rx.frame.total};
 

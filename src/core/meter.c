@@ -1,0 +1,60 @@
+/* meter.c - what the transports of a context have carried, in one sum. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/meter.h"
+
+#include "core/assert.h"
+#include "core/context.h"
+
+/* What has been; what is held now ends with its transport. */
+static void add_past(struct tci_transport_stats *sum, const struct tci_transport_stats *more)
+{
+    sum->bytes_sent += more->bytes_sent;
+    sum->bytes_received += more->bytes_received;
+    sum->messages_sent += more->messages_sent;
+    sum->messages_received += more->messages_received;
+    sum->bytes_copied += more->bytes_copied;
+    sum->strays += more->strays;
+}
+
+void tci_meter_add(tc_context *context, struct tci_meter *meter,
+                   const struct tci_transport_stats *stats)
+{
+    TC_ASSERT(meter->stats == NULL);
+    meter->stats = stats;
+    meter->next = context->meters;
+    context->meters = meter;
+}
+
+void tci_meter_del(tc_context *context, struct tci_meter *meter)
+{
+    struct tci_meter **at = &context->meters;
+
+    if (meter->stats == NULL)
+        return;
+    while (*at != meter)
+        at = &(*at)->next;
+    *at = meter->next;
+    add_past(&context->metered, meter->stats);
+    meter->stats = NULL;
+}
+
+void tci_meter_sample(void *arg)
+{
+    tc_context *context = arg;
+    struct tci_transport_stats sum = context->metered;
+    tci_word *counters = context->trace->head->counters;
+
+    for (const struct tci_meter *meter = context->meters; meter != NULL; meter = meter->next) {
+        add_past(&sum, meter->stats);
+        sum.eager_bytes += meter->stats->eager_bytes;
+        sum.links_open += meter->stats->links_open;
+    }
+    tci_word_set(&counters[TCI_COUNT_BYTES_SENT], sum.bytes_sent);
+    tci_word_set(&counters[TCI_COUNT_BYTES_RECEIVED], sum.bytes_received);
+    tci_word_set(&counters[TCI_COUNT_MESSAGES_SENT], sum.messages_sent);
+    tci_word_set(&counters[TCI_COUNT_MESSAGES_RECEIVED], sum.messages_received);
+    tci_word_set(&counters[TCI_COUNT_BYTES_COPIED], sum.bytes_copied);
+    tci_word_set(&counters[TCI_COUNT_STRAYS], sum.strays);
+    tci_word_set(&counters[TCI_COUNT_EAGER_BYTES], sum.eager_bytes);
+    tci_word_set(&counters[TCI_COUNT_LINKS_OPEN], sum.links_open);
+}

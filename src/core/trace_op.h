@@ -1,0 +1,27 @@
+/* trace_op.h - what an operation leaves in the trace, from its call to its end. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_TRACE_OP_H
+#define TCI_TRACE_OP_H
+
+#include "core/op.h"
+#include "core/trace.h"
+
+/* Loop thread, all of it. */
+
+/* It has come to the loop; the next one has to follow. */
+void tci_trace_op_enter(struct tci_op *op);
+/* It waits for futures, runs, or has failed. */
+void tci_trace_op_state(struct tci_op *op, enum tci_trace_live_state state);
+/* It has failed; op->error is set. */
+void tci_trace_op_fail(struct tci_op *op);
+/* Last: it settles. */
+void tci_trace_op_settle(struct tci_op *op, tc_status_t status);
+
+/* A transfer of it was posted, and has ended. */
+void tci_trace_xfer_post(struct tci_step_xfer *xfer);
+void tci_trace_xfer_end(struct tci_step_xfer *xfer, tc_status_t status);
+
+/* The call in one number, as in trace_format.h. */
+uint64_t tci_trace_pack_call(const struct tci_call *call);
+
+#endif

@@ -1,0 +1,13 @@
+/* trace_file.h - where a context keeps its trace, and where it leaves copies of it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_TRACE_FILE_H
+#define TCI_TRACE_FILE_H
+
+#include "core/context.h"
+#include "core/error.h"
+
+/* The trace of a context whose config is resolved: in a file of config.trace_dir that outlives the
+ * process, or in memory.  NULL on failure, with the cause in error. */
+struct tci_trace *tci_trace_open(tc_context *context, struct tci_error *error);
+
+#endif
