@@ -149,9 +149,8 @@ struct tci_trace *tci_trace_open(tc_context *context, struct tci_error *error)
     static atomic_ullong contexts; /* relaxed: a counter */
     uint64_t number = atomic_fetch_add_explicit(&contexts, 1, memory_order_relaxed) + 1;
     const tc_config *config = &context->config;
-    struct tci_trace *trace = config->trace_dir != NULL
-                                  ? open_in_file(config, number, error)
-                                  : tci_trace_new(config->trace_events);
+    struct tci_trace *trace = config->trace_dir != NULL ? open_in_file(config, number, error)
+                                                        : tci_trace_new(config->trace_events);
 
     if (trace == NULL) {
         if (error->pub.status == TC_OK)

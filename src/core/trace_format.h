@@ -74,13 +74,13 @@ struct tci_trace_head {
     uint64_t opened_ns;          /* CLOCK_MONOTONIC, as all times without another word */
     char library[16], boot_id[40], host[64], program[64]; /* end with a zero byte */
     /* From here on it changes. */
-    tci_word next;                            /* number of the next event */
-    tci_word ended_ns;                        /* when the context was shut down; 0: it was not */
-    tci_word loop_ns;                         /* last sign of the loop */
-    tci_word loop_part;                       /* enum tci_trace_part */
-    tci_word loop_turns;                      /* so far */
-    tci_word clock_count;                     /* pairs of times taken so far … */
-    tci_word clocks[TCI_TRACE_CLOCKS][2];     /* … the last: monotonic, wall clock */
+    tci_word next;                        /* number of the next event */
+    tci_word ended_ns;                    /* when the context was shut down; 0: it was not */
+    tci_word loop_ns;                     /* last sign of the loop */
+    tci_word loop_part;                   /* enum tci_trace_part */
+    tci_word loop_turns;                  /* so far */
+    tci_word clock_count;                 /* pairs of times taken so far … */
+    tci_word clocks[TCI_TRACE_CLOCKS][2]; /* … the last: monotonic, wall clock */
     tci_word counters[TCI_TRACE_COUNTER_ROOM];
 };
 static_assert(sizeof(struct tci_trace_head) <= TCI_TRACE_HEAD_BYTES, "the head has room");
@@ -149,7 +149,7 @@ struct tci_trace_slot {
     tci_word begin_ns, end_ns;
     tci_word tag, group;
     tci_word a, b;
-    tci_word what;     /* kind << 56 | space << 48 | name << 32 | algorithm << 16 | thread */
+    tci_word what;      /* kind << 56 | space << 48 | name << 32 | algorithm << 16 | thread */
     tci_word rank_peer; /* rank + 1 << 32 | peer + 1 */
     tci_word use_step;
 };

@@ -132,8 +132,8 @@ void tci_trace_op_state(struct tci_op *op, enum tci_trace_live_state state)
         record.name = op->args.name;
         tci_trace_add(trace_of(op), &record);
     }
-    tci_word_set(&live->what, (tci_word_get(&live->what) & ~(UINT64_C(255) << 56)) |
-                                  (uint64_t)state << 56);
+    tci_word_set(&live->what,
+                 (tci_word_get(&live->what) & ~(UINT64_C(255) << 56)) | (uint64_t)state << 56);
 }
 
 /* ---- The end -------------------------------------------------------------------------------- */
@@ -156,8 +156,7 @@ void tci_trace_op_settle(struct tci_op *op, tc_status_t status)
 {
     struct tci_trace *trace = trace_of(op);
     struct tci_trace_live *live = live_of(op);
-    struct tci_trace_record record =
-        record_of(op, TCI_TRACE_OP, op->begin_ns, tci_trace_now());
+    struct tci_trace_record record = record_of(op, TCI_TRACE_OP, op->begin_ns, tci_trace_now());
 
     record.name = op->args.name;
     record.algorithm = op->args.plan->name;
@@ -209,8 +208,7 @@ void tci_trace_xfer_post(struct tci_step_xfer *xfer)
         return; /* `open` says that there are more */
     xfer->cell = (uint8_t)(1 + __builtin_ctz(free_cells));
     op->live_cells |= UINT32_C(1) << (xfer->cell - 1);
-    set_cell(live, xfer->cell - 1u,
-             (xfer->peer + 1) | (xfer->x.is_send ? TCI_TRACE_CELL_SEND : 0));
+    set_cell(live, xfer->cell - 1u, (xfer->peer + 1) | (xfer->x.is_send ? TCI_TRACE_CELL_SEND : 0));
 }
 
 void tci_trace_xfer_end(struct tci_step_xfer *xfer, tc_status_t status)

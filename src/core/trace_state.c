@@ -110,8 +110,8 @@ static struct tci_trace_group *find_group(struct tci_trace *trace, uint64_t numb
         struct tci_trace_group *group = &trace->groups[g];
 
         if (state_of(group) == TCI_TRACE_GROUP_FREE || tci_word_get(&group->number) != number ||
-            (job != NULL && (tci_word_get(&group->job[0]) != job[0] ||
-                             tci_word_get(&group->job[1]) != job[1])))
+            (job != NULL &&
+             (tci_word_get(&group->job[0]) != job[0] || tci_word_get(&group->job[1]) != job[1])))
             continue;
         if (found == NULL || (state_of(found) == TCI_TRACE_GROUP_LEFT) ||
             tci_word_get(&group->since_ns) > tci_word_get(&found->since_ns))
@@ -153,8 +153,7 @@ void tci_trace_group_set(struct tci_trace *trace, const struct tci_trace_group_f
     tci_word_set(&group->number, facts->number);
     tci_word_set(&group->job[0], facts->job[0]);
     tci_word_set(&group->job[1], facts->job[1]);
-    tci_word_set(&group->rank_size,
-                 (uint64_t)(uint32_t)facts->rank << 32 | (uint32_t)facts->size);
+    tci_word_set(&group->rank_size, (uint64_t)(uint32_t)facts->rank << 32 | (uint32_t)facts->size);
     tci_word_set(&group->broken, 0);
     tci_word_set(&group->reason[0], 0);
     tci_word_set(&group->shown, (uint64_t)(uint32_t)facts->shown_rank << 32);
@@ -167,10 +166,8 @@ void tci_trace_group_broken(struct tci_trace *trace, uint64_t number, tc_status_
     char text[TCI_TRACE_REASON_WORDS * sizeof(uint64_t)] = {0};
     uint64_t words[TCI_TRACE_REASON_WORDS];
     struct tci_trace_group *group = trace == NULL ? NULL : find_group(trace, number, NULL);
-    struct tci_trace_record record = {.kind = TCI_TRACE_BREAK,
-                                      .peer = culprit,
-                                      .group = number,
-                                      .a = (uint64_t)(int64_t)status};
+    struct tci_trace_record record = {
+        .kind = TCI_TRACE_BREAK, .peer = culprit, .group = number, .a = (uint64_t)(int64_t)status};
 
     if (group == NULL)
         return;
