@@ -28,3 +28,7 @@ if(TCDIST_SANITIZE)
         -fsanitize=${TCDIST_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     add_link_options(-fsanitize=${TCDIST_SANITIZE})
 endif()
+
+if(TCDIST_FUZZ)
+    add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

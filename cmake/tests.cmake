@@ -132,28 +132,40 @@ check_c_source_compiles("
     TCDIST_HAS_LIBFUZZER)
 unset(CMAKE_REQUIRED_FLAGS)
 
-# The decoder is compiled with the target, so that the fuzzer sees which way the bytes go.
-function(tcdist_add_fuzz name decoder runs)
+# What is tried is compiled with the target, so that the fuzzer sees which way the bytes go; under
+# TCDIST_FUZZ the whole library is.  `runs` is a few seconds with a sanitizer.
+function(tcdist_add_fuzz name runs)
+    set(corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
+    set(sources tests/fuzz/${name}.c tests/fuzz/seeds.c)
     if(TCDIST_HAS_LIBFUZZER)
-        add_executable(${name} tests/fuzz/${name}.c ${decoder})
+        add_executable(${name} ${sources} ${ARGN})
         target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
         target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-        set(arguments -runs=${runs} -seed=1 -max_len=1024)
     else()
-        add_executable(${name} tests/fuzz/${name}.c tests/fuzz/plain.c)
+        add_executable(${name} ${sources} tests/fuzz/plain.c)
     endif()
-    target_compile_definitions(${name} PRIVATE FUZZ_RUNS=${runs})
-    target_include_directories(${name} PRIVATE include src tests)
+    target_include_directories(${name} PRIVATE include src tests ${CJSON_INCLUDE_DIRS})
     target_link_libraries(${name} PRIVATE tcdist_static)
     set_target_properties(${name} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-    add_test(NAME ${name} COMMAND ${run_test} $<TARGET_FILE:${name}> ${arguments})
+    add_test(NAME ${name} COMMAND
+        ${run_test} $<TARGET_FILE:${name}> -runs=${runs} -seed=1 -max_len=8192 ${corpus})
     set_tests_properties(${name} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
 endfunction()
 
-tcdist_add_fuzz(fuzz_frame src/net/frame.c 200000)
-tcdist_add_fuzz(fuzz_boot src/net/boot_wire.c 200000)
-tcdist_add_fuzz(fuzz_auth src/net/auth.c 10000) # each a key exchange or two
+tcdist_add_fuzz(fuzz_frame 200000 src/net/frame.c)
+tcdist_add_fuzz(fuzz_boot 200000 src/net/boot_wire.c)
+tcdist_add_fuzz(fuzz_auth 10000 src/net/auth.c) # each a key exchange or two
+tcdist_add_fuzz(fuzz_url 50000 src/net/addr.c src/net/row.c src/layout.c)
+tcdist_add_fuzz(fuzz_config 20000 src/config.c src/environment.c src/layout.c)
+if(CJSON_FOUND)
+    tcdist_add_fuzz(fuzz_table 5000 src/table.c)
+endif()
+tcdist_add_fuzz(fuzz_payload 5000 src/algo/narrow.c src/algo/sparse.c src/algo/topk.c)
+file(GLOB link_sources CONFIGURE_DEPENDS src/net/tcp*.c src/net/frame.c src/core/comm.c
+     src/core/diagnose.c src/core/mismatch.c src/core/match.c)
+tcdist_add_fuzz(fuzz_link 3000 ${link_sources})
+target_sources(fuzz_link PRIVATE tests/fuzz/link_scene.c tests/fuzz/still_time.c)
 
 # ---- The house: the tree, the headers, the symbols, the installation ---------------------------
 
