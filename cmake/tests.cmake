@@ -149,7 +149,8 @@ function(tcdist_add_fuzz name runs)
     set_target_properties(${name} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME ${name} COMMAND
-        ${run_test} $<TARGET_FILE:${name}> -runs=${runs} -seed=1 -max_len=8192 ${corpus})
+        ${run_test} $<TARGET_FILE:${name}>
+        -runs=${runs} -seed=1 -max_len=8192 -error_exitcode=1 ${corpus})
     set_tests_properties(${name} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
 endfunction()
 

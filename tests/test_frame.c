@@ -131,11 +131,17 @@ static void notices_come_back(void **state)
 
 static void wrong_notices_are_refused(void **state)
 {
-    struct tci_notice notice = {.kind = TCI_NOTICE_END}, got;
+    struct tci_notice notice = {.kind = TCI_NOTICE_END, .status = TC_ERR_TIMEOUT}, got;
     uint8_t payload[TCI_NOTICE_BYTES];
     struct tci_frame frame;
 
     (void)state;
+    tci_notice_encode(&notice, &frame, payload);
+    assert_null(tci_notice_decode(&frame, payload, &got));
+    memset(payload + 8, 0, 4); /* an end that is no failure: TC_OK, or TC_PENDING */
+    assert_non_null(tci_notice_decode(&frame, payload, &got));
+    payload[8] = TC_PENDING;
+    assert_non_null(tci_notice_decode(&frame, payload, &got));
     tci_notice_encode(&notice, &frame, payload);
     payload[0] = TCI_NOTICE_KINDS;
     assert_non_null(tci_notice_decode(&frame, payload, &got));

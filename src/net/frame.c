@@ -228,6 +228,8 @@ const char *tci_notice_decode(const struct tci_frame *frame, const uint8_t *payl
         return "a notice of an unknown kind";
     if (notice.status > TC_PENDING || notice.status < TC_ERR_INTERNAL)
         return "a notice with an unknown status";
+    if (notice.kind == TCI_NOTICE_END && notice.status >= TC_OK)
+        return "a notice of a failure that is none";
     if (notice.reason >= TCI_REASON_COUNT)
         return "a notice with an unknown reason";
     if (notice.culprit < -1)
