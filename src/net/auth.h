@@ -79,4 +79,7 @@ void tci_auth_feed(struct tci_auth *auth, const uint8_t *bytes, size_t len);
 /* Why it has failed: a sentence about the two ranks, and what to do; never a key. */
 const char *tci_auth_explain(const struct tci_auth *auth, char *text, size_t room);
 
+/* The class of it. */
+tc_reason_t tci_auth_class(enum tci_auth_reason reason);
+
 #endif

@@ -85,3 +85,16 @@ const char *tci_auth_explain(const struct tci_auth *auth, char *text, size_t roo
     }
     return text;
 }
+
+tc_reason_t tci_auth_class(enum tci_auth_reason reason)
+{
+    switch (reason) {
+    case TCI_AUTH_VERSION:
+        return TC_REASON_REFUSED_VERSION;
+    case TCI_AUTH_IDENTITY:
+    case TCI_AUTH_ELSEWHERE:
+        return TC_REASON_REFUSED_IDENTITY;
+    default:
+        return TC_REASON_REFUSED_KEY;
+    }
+}

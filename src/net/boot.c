@@ -11,7 +11,9 @@
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
+#include "net/boot_conn.h"
 #include "net/boot_role.h"
+#include "net/crypt.h"
 #include "net/host.h"
 #include "net/sock.h"
 
@@ -81,8 +83,12 @@ void tci_boot_result_fini(struct tci_boot_result *result)
         if (result->fds[rank] >= 0)
             close(result->fds[rank]);
     }
+    for (int rank = 0; rank < result->size && result->crypts != NULL; rank++)
+        tci_crypt_free(result->crypts[rank]);
     if (result->size > 0 && result->listener >= 0)
         close(result->listener);
+    tci_keyring_unref(result->keyring);
+    tci_free(result->crypts);
     tci_free(result->fds);
     tci_free(result->addrs);
     tci_free(result->hosts);
@@ -93,6 +99,7 @@ void tci_boot_result_fini(struct tci_boot_result *result)
 static bool init_result(struct tci_boot_result *result, const struct tci_boot_config *config)
 {
     size_t size = (size_t)config->size;
+    bool is_sealed;
 
     result->rank = config->rank;
     result->size = config->size;
@@ -102,12 +109,16 @@ static bool init_result(struct tci_boot_result *result, const struct tci_boot_co
     result->addrs = tci_alloc_array(size, sizeof *result->addrs);
     result->hosts = tci_alloc_array(size, sizeof *result->hosts);
     result->labels = tci_alloc_array(size, sizeof *result->labels);
+    result->keyring = tci_keyring_ref(config->keyring);
+    is_sealed = config->keyring != NULL && config->keyring->encrypts;
+    if (is_sealed)
+        result->crypts = tci_alloc_array(size, sizeof(struct tci_crypt *));
     if (config->labels != NULL && result->labels != NULL)
         memcpy(result->labels, config->labels, size * sizeof *result->labels);
     for (size_t k = 0; k < size && result->fds != NULL; k++)
         result->fds[k] = -1;
     return result->fds != NULL && result->addrs != NULL && result->hosts != NULL &&
-           result->labels != NULL;
+           result->labels != NULL && (result->crypts != NULL) == is_sealed;
 }
 
 static void take_row(struct tci_boot_result *result, struct tci_row *row)
@@ -148,6 +159,16 @@ tc_status_t tci_boot_listen(struct tci_boot *boot, const struct tci_addr *addrs,
         }
     }
     TC_UNREACHABLE();
+}
+
+void tci_boot_hand_over(struct tci_boot *boot, int rank, struct tci_boot_conn *conn)
+{
+    struct tci_crypt *crypt;
+
+    boot->result.fds[rank] = tci_boot_conn_release(conn, &crypt);
+    TC_ASSERT(crypt == NULL || boot->result.crypts != NULL);
+    if (crypt != NULL)
+        boot->result.crypts[rank] = crypt;
 }
 
 static void end_role(struct tci_boot *boot)

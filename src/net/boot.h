@@ -5,6 +5,7 @@
 
 #include "loop/loop.h"
 #include "net/addr.h"
+#include "net/keyring.h"
 #include "net/row.h"
 
 enum { TCI_GROUP_ID = 16 };
@@ -33,6 +34,7 @@ struct tci_boot_config {
     const char *advertise;  /* host where the others reach it, of this host or in front of it */
     uint64_t deadline_ns;   /* TCI_NEVER: none */
     struct tci_agreed mine;
+    struct tci_keyring *keyring; /* shared; NULL: nobody has to prove anything */
     const uint64_t
         *labels; /* as of the result; copied; NULL: hosts are found out.  Rank 0's count */
 };
@@ -49,8 +51,10 @@ struct tci_boot_result {
     int listener;                   /* this rank's listening socket, for later links */
     uint8_t group_id[TCI_GROUP_ID]; /* by rank 0; connections without it are strays */
     struct tci_agreed agreed;
-    unsigned local_ranks; /* on this host, this one included */
-    bool is_ring;         /* links between neighbours are all there will ever be */
+    unsigned local_ranks;        /* on this host, this one included */
+    bool is_ring;                /* links between neighbours are all there will ever be */
+    struct tci_keyring *keyring; /* shared; or NULL */
+    struct tci_crypt **crypts;   /* by what fds[] are sealed; an entry, or all, NULL: by nothing */
 };
 void tci_boot_result_fini(struct tci_boot_result *result); /* closes what is still there */
 

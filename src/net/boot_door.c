@@ -1,6 +1,7 @@
 /* boot_door.c - who comes to rank 0 and has not said who it is: admitted, bounded, turned away. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -38,6 +39,36 @@ void tci_door_turn_away(struct tci_guest *guest, const char *why)
     tci_door_drop(guest);
 }
 
+void tci_door_deny(struct tci_guest *guest, const struct tci_auth *auth)
+{
+    struct tci_root *root = guest->root;
+    struct tci_denied *denied = root->denied, *end = denied + root->denied_count;
+    char where[TCI_ADDR_TEXT], why[256];
+
+    (void)tci_auth_explain(auth, why, sizeof why);
+    tci_log(TC_LOG_WARN, "rank 0: a connection from %s is refused: %s",
+            tci_addr_print(&guest->conn.peer, where), why);
+    tci_boot_conn_part(&guest->conn, NULL, 0);
+    root->dropped++;
+    tci_door_drop(guest);
+    while (denied < end && denied->rank != (int)auth->peer)
+        denied++;
+    if (denied < end || root->denied_count == TCI_DENIED_MAX || auth->peer >= auth->config.size)
+        return;
+    denied->rank = (int)auth->peer;
+    denied->reason = tci_auth_class(auth->reason);
+    (void)snprintf(denied->text, sizeof denied->text, "%s (it came from %s)", why, where);
+    root->denied_count++;
+}
+
+const struct tci_denied *tci_door_denied(const struct tci_root *root)
+{
+    for (unsigned k = 0; k < root->denied_count; k++)
+        if (root->guests[root->denied[k].rank] == NULL)
+            return &root->denied[k];
+    return NULL;
+}
+
 void tci_door_clear(struct tci_root *root)
 {
     struct tci_list *link;
@@ -59,6 +90,18 @@ void tci_door_wake(struct tci_root *root)
     tci_boot_wake(&root->boot, at_ns);
 }
 
+/* A newcomer has to prove that it has the key, where there is one. */
+static bool ask_for_proof(struct tci_guest *guest)
+{
+    const struct tci_boot_result *result = &guest->root->boot.result;
+    struct tci_auth_config config = {.keyring = result->keyring,
+                                     .place = TCI_AUTH_AT_RENDEZVOUS,
+                                     .size = (uint32_t)result->size};
+
+    memcpy(config.group_id, result->group_id, TCI_GROUP_ID);
+    return result->keyring == NULL || tci_boot_conn_prove(&guest->conn, &config);
+}
+
 /* 0, or the errno that ends the rendezvous. */
 static int admit(struct tci_root *root, int fd, const struct tci_addr *from)
 {
@@ -77,6 +120,11 @@ static int admit(struct tci_root *root, int fd, const struct tci_addr *from)
 
         tci_free(guest);
         return cause;
+    }
+    if (!ask_for_proof(guest)) {
+        tci_boot_conn_close(&guest->conn);
+        tci_free(guest);
+        return ENOMEM;
     }
     tci_list_add(&root->strangers, &guest->link);
     root->strangers_count++;

@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "core/assert.h"
 #include "core/base.h"
@@ -18,14 +17,21 @@ static void set_guest_state(struct tci_guest *guest, enum tci_guest_state state)
     guest->state = state;
 }
 
+static void tell_refusal(struct tci_guest *guest, const struct tci_error *error)
+{
+    uint8_t bytes[TCI_BOOT_HEAD + TCI_BOOT_REFUSE_MAX];
+    size_t len = tci_boot_refuse_encode(error, bytes + TCI_BOOT_HEAD);
+
+    tci_boot_head_encode(TCI_BOOT_REFUSE, len, bytes);
+    tci_boot_conn_part(&guest->conn, bytes, TCI_BOOT_HEAD + len);
+}
+
 /* The group cannot be as it was meant; the newcomer that shows it is told as well. */
 __attribute__((format(printf, 3, 4))) static void refuse(struct tci_guest *guest, int rank,
                                                          const char *fmt, ...)
 {
     struct tci_root *root = guest->root;
-    uint8_t bytes[TCI_BOOT_HEAD + TCI_BOOT_REFUSE_MAX];
     char text[TCI_BOOT_TEXT_MAX + 1];
-    size_t len;
     va_list args;
 
     va_start(args, fmt);
@@ -33,9 +39,7 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct tci_guest *guest
     va_end(args);
     tci_error_set(&root->boot.error, TC_ERR_RENDEZVOUS, rank, 0, "dist_init", "%s", text);
 
-    len = tci_boot_refuse_encode(&root->boot.error, bytes + TCI_BOOT_HEAD);
-    tci_boot_head_encode(TCI_BOOT_REFUSE, len, bytes);
-    tci_boot_conn_part(&guest->conn, bytes, TCI_BOOT_HEAD + len);
+    tell_refusal(guest, &root->boot.error);
     tci_door_drop(guest);
     tci_root_fail(root);
 }
@@ -72,7 +76,7 @@ static void go_if_all_sent(struct tci_root *root)
     }
     tci_root_set_state(root, TCI_ROOT_ENDED);
     for (int rank = 1; rank < result->size; rank++)
-        result->fds[rank] = tci_boot_conn_release(&root->guests[rank]->conn);
+        tci_boot_hand_over(&root->boot, rank, &root->guests[rank]->conn);
     result->local_ranks = tci_boot_count_local(result);
     tci_boot_end(&root->boot, TC_OK);
 }
@@ -108,10 +112,6 @@ static void tell(struct tci_root *root)
     tci_door_clear(root);
     tci_root_set_state(root, TCI_ROOT_TELLING);
 
-    if (getrandom(result->group_id, sizeof result->group_id, 0) != sizeof result->group_id) {
-        tci_root_fail_without(root, errno, "draw a random group id");
-        return;
-    }
     if (!root->boot.has_labels)
         memcpy(result->labels, result->hosts, (size_t)result->size * sizeof *result->labels);
     tci_boot_head_encode(TCI_BOOT_TABLE, len, root->table);
@@ -125,6 +125,62 @@ static void tell(struct tci_root *root)
             return;
         }
     }
+}
+
+/* ---- Keys ------------------------------------------------------------------------------------ */
+
+/* It has a key and we have none: nobody is protected here from a refusal of all. */
+static void on_offer(struct tci_guest *guest)
+{
+    struct tci_root *root = guest->root;
+    struct tci_auth auth = {.config.size = (uint32_t)root->boot.result.size,
+                            .reason = TCI_AUTH_NO_KEY};
+    struct tci_auth_hello hello;
+    char where[TCI_ADDR_TEXT], text[256];
+
+    if (tci_auth_hello_decode(guest->conn.body, &hello) != TC_OK ||
+        hello.from >= auth.config.size || hello.from == 0) {
+        tci_door_turn_away(guest, "its OFFER is garbled");
+        return;
+    }
+    auth.peer = hello.from;
+    tci_error_blame(&root->boot.error, TC_ERR_AUTH, (int)hello.from, TC_REASON_REFUSED_KEY,
+                    "dist_init", "%s (it came from %s)", tci_auth_explain(&auth, text, sizeof text),
+                    tci_addr_print(&guest->conn.peer, where));
+    tell_refusal(guest, &root->boot.error);
+    tci_door_drop(guest);
+    tci_root_fail(root);
+}
+
+/* It has no key and we have one: it is told, and the others are protected from it. */
+static void on_join_without_proof(struct tci_guest *guest)
+{
+    struct tci_error error = {.pub = {.status = TC_OK}};
+    struct tci_auth auth = {.config.size = (uint32_t)guest->root->boot.result.size,
+                            .reason = TCI_AUTH_PLAIN};
+    struct tci_boot_join join;
+    char text[256];
+
+    if (guest->conn.head.version != TCI_BOOT_VERSION ||
+        tci_boot_join_decode(guest->conn.body, &join) != TC_OK) {
+        tci_door_turn_away(guest, "its JOIN is garbled");
+        return;
+    }
+    auth.peer = join.rank;
+    tci_error_set(&error, TC_ERR_AUTH, join.rank < auth.config.size ? (int)join.rank : -1, 0,
+                  "dist_init", "%s", tci_auth_explain(&auth, text, sizeof text));
+    tell_refusal(guest, &error);
+    tci_door_deny(guest, &auth);
+}
+
+static void on_denied(struct tci_guest *guest)
+{
+    const struct tci_auth auth = *guest->conn.auth;
+
+    if (auth.reason == TCI_AUTH_GARBLED && !auth.by_peer)
+        tci_door_turn_away(guest, "it does not speak as a rank with a key does");
+    else
+        tci_door_deny(guest, &auth);
 }
 
 /* ---- What a guest says ----------------------------------------------------------------------- */
@@ -166,6 +222,10 @@ static void on_join(struct tci_guest *guest)
         tci_door_turn_away(guest, "its JOIN is garbled");
         return;
     }
+    if (tci_boot_conn_is_proven(&guest->conn) && join.rank != guest->conn.auth->peer) {
+        tci_door_turn_away(guest, "it joins as another rank than it has proven to be");
+        return;
+    }
     (void)tci_addr_print(&guest->conn.peer, here);
     if (join.size != (uint32_t)size)
         refuse(guest, join.rank < (uint32_t)size ? (int)join.rank : -1,
@@ -192,7 +252,13 @@ static void on_message(struct tci_guest *guest)
     struct tci_root *root = guest->root;
     char here[TCI_ADDR_TEXT];
 
-    if (guest->state == TCI_GUEST_NEW && head->type == TCI_BOOT_JOIN) {
+    if (guest->state == TCI_GUEST_NEW && head->type == TCI_BOOT_JOIN &&
+        root->boot.result.keyring != NULL && !tci_boot_conn_is_proven(&guest->conn)) {
+        on_join_without_proof(guest);
+    } else if (guest->state == TCI_GUEST_NEW && head->type == TCI_BOOT_OFFER &&
+               head->version == TCI_BOOT_VERSION) {
+        on_offer(guest);
+    } else if (guest->state == TCI_GUEST_NEW && head->type == TCI_BOOT_JOIN) {
         if (head->version == TCI_BOOT_VERSION)
             on_join(guest);
         else
@@ -225,6 +291,11 @@ static void on_readable(struct tci_guest *guest)
         return;
     case TCI_BOOT_READ_GARBAGE:
         break_off(guest, "it does not speak as a rank does");
+        return;
+    case TCI_BOOT_READ_PROVEN:
+        return; /* JOIN follows */
+    case TCI_BOOT_READ_DENIED:
+        on_denied(guest);
         return;
     case TCI_BOOT_READ_ERROR:
         break_off(guest, strerror(errno));

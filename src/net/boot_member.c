@@ -23,11 +23,13 @@
  *                 ^                   |                    |                  |
  *                 +--- no rank 0 -----+                    +---- REFUSE, loss, deadline --> ENDED
  *
+ * (With a key PROVING lies between DIALING and JOINING, and goes where JOINING goes.)
  * (REFUSE and the deadline end every state.)
  */
 enum member_state {
     MEMBER_NAMING,  /* until the name of the place to listen at is known */
     MEMBER_DIALING, /* until a connection stands */
+    MEMBER_PROVING, /* whoever is there has to have the key, as we do */
     MEMBER_JOINING, /* JOIN is sent; whoever is there may be a stranger */
     MEMBER_WAITING, /* rank 0 knows us */
     MEMBER_HOLDING, /* we have the table, READY is sent */
@@ -52,7 +54,8 @@ static void set_state(struct member *member, enum member_state state)
 {
     static const unsigned legal[] = {
         [MEMBER_NAMING] = 1u << MEMBER_DIALING | 1u << MEMBER_ENDED,
-        [MEMBER_DIALING] = 1u << MEMBER_JOINING | 1u << MEMBER_ENDED,
+        [MEMBER_DIALING] = 1u << MEMBER_PROVING | 1u << MEMBER_JOINING | 1u << MEMBER_ENDED,
+        [MEMBER_PROVING] = 1u << MEMBER_DIALING | 1u << MEMBER_JOINING | 1u << MEMBER_ENDED,
         [MEMBER_JOINING] = 1u << MEMBER_DIALING | 1u << MEMBER_WAITING | 1u << MEMBER_ENDED,
         [MEMBER_WAITING] = 1u << MEMBER_HOLDING | 1u << MEMBER_ENDED,
         [MEMBER_HOLDING] = 1u << MEMBER_ENDED,
@@ -101,7 +104,7 @@ static void leave_stranger(struct member *member, const char *how)
     (void)snprintf(member->stranger, sizeof member->stranger, "%s: %s",
                    tci_addr_print(&member->conn.peer, where), how);
     tci_boot_conn_close(&member->conn);
-    if (member->boot.place.kind != TCI_PLACE_AT) {
+    if (member->boot.place.kind != TCI_PLACE_AT && member->boot.result.listener >= 0) {
         close(member->boot.result.listener);
         member->boot.result.listener = -1;
     }
@@ -111,10 +114,86 @@ static void leave_stranger(struct member *member, const char *how)
 
 static void break_off(struct member *member, const char *how)
 {
-    if (member->state == MEMBER_JOINING)
+    if (member->state == MEMBER_PROVING || member->state == MEMBER_JOINING)
         leave_stranger(member, how);
     else
         lose_root(member, how);
+}
+
+/* ---- The key --------------------------------------------------------------------------------- */
+
+/* There is a rank 0, and we do not come together: that does not change by trying again. */
+static void be_denied(struct member *member, const struct tci_auth *auth)
+{
+    struct tci_boot *boot = &member->boot;
+    char where[TCI_ADDR_TEXT], text[300];
+
+    tci_error_blame(&boot->error, TC_ERR_AUTH, boot->result.rank, tci_auth_class(auth->reason),
+                    "dist_init", "%s (rank 0 is at %s)", tci_auth_explain(auth, text, sizeof text),
+                    tci_addr_print(&member->conn.peer, where));
+    tci_boot_conn_part(&member->conn, NULL, 0);
+    fail(member);
+}
+
+static void on_denied(struct member *member)
+{
+    const struct tci_auth *auth = member->conn.auth;
+
+    if (auth->reason == TCI_AUTH_GARBLED)
+        leave_stranger(member, "it does not speak as a rank 0 with a key does");
+    else
+        be_denied(member, auth);
+}
+
+/* Whoever is there knows of no proof, and says that there will be no group. */
+static void on_refuse_without_proof(struct member *member)
+{
+    const struct tci_auth auth = {.config = {.size = (uint32_t)member->boot.result.size,
+                                             .self = (uint32_t)member->boot.result.rank},
+                                  .reason = TCI_AUTH_PLAIN};
+
+    be_denied(member, &auth);
+}
+
+static tc_status_t take_place(struct member *member, struct tci_addr *reached_out);
+
+/* Listen, and tell rank 0 where. */
+static void join(struct member *member)
+{
+    struct tci_boot_result *result = &member->boot.result;
+    struct tci_boot_join join = {
+        .size = (uint32_t)result->size,
+        .rank = (uint32_t)result->rank,
+        .host = result->hosts[result->rank],
+    };
+
+    if (take_place(member, &join.addr) != TC_OK) {
+        fail(member);
+        return;
+    }
+    tci_boot_head_encode(TCI_BOOT_JOIN, TCI_BOOT_JOIN_LEN, member->join);
+    tci_boot_join_encode(&join, member->join + TCI_BOOT_HEAD);
+    set_state(member, MEMBER_JOINING);
+    if (!tci_boot_conn_send(&member->conn, member->join, sizeof member->join))
+        leave_stranger(member, strerror(errno));
+}
+
+static void prove(struct member *member)
+{
+    const struct tci_boot_result *result = &member->boot.result;
+    const struct tci_auth_config config = {.keyring = result->keyring,
+                                           .place = TCI_AUTH_AT_RENDEZVOUS,
+                                           .is_dialer = true,
+                                           .self = (uint32_t)result->rank,
+                                           .size = (uint32_t)result->size};
+
+    set_state(member, MEMBER_PROVING);
+    if (tci_boot_conn_prove(&member->conn, &config))
+        return;
+    if (errno == ENOMEM)
+        fail_without(member, ENOMEM, "join a group");
+    else
+        leave_stranger(member, strerror(errno));
 }
 
 /* ---- What rank 0 says ------------------------------------------------------------------------ */
@@ -124,7 +203,9 @@ static void on_table(struct member *member)
     struct tci_boot_result *result = &member->boot.result;
     struct tci_addr local;
 
-    if (tci_boot_table_decode(member->conn.body, result) != TC_OK) {
+    if (tci_boot_table_decode(member->conn.body, result) != TC_OK ||
+        (result->keyring != NULL &&
+         memcmp(result->group_id, member->conn.auth->group_id, TCI_GROUP_ID) != 0)) {
         lose_root(member, "its table of addresses is garbled");
         return;
     }
@@ -148,7 +229,7 @@ static void on_go(struct member *member)
         return;
     }
     set_state(member, MEMBER_ENDED);
-    member->boot.result.fds[0] = tci_boot_conn_release(&member->conn);
+    tci_boot_hand_over(&member->boot, 0, &member->conn);
     tci_boot_end(&member->boot, TC_OK);
 }
 
@@ -156,7 +237,9 @@ static void on_message(struct member *member)
 {
     const struct tci_boot_head *head = &member->conn.head;
 
-    if (head->type == TCI_BOOT_REFUSE) {
+    if (head->type == TCI_BOOT_REFUSE && member->state == MEMBER_PROVING) {
+        on_refuse_without_proof(member);
+    } else if (head->type == TCI_BOOT_REFUSE) {
         tci_boot_refuse_decode(member->conn.body, head->len, &member->boot.error);
         fail(member);
     } else if (head->version != TCI_BOOT_VERSION) {
@@ -187,6 +270,12 @@ static void on_readable(struct member *member)
             return;
         case TCI_BOOT_READ_GARBAGE:
             break_off(member, "it does not speak as rank 0 of a group does");
+            return;
+        case TCI_BOOT_READ_PROVEN:
+            join(member);
+            break;
+        case TCI_BOOT_READ_DENIED:
+            on_denied(member);
             return;
         case TCI_BOOT_READ_ERROR:
             break_off(member, strerror(errno));
@@ -270,12 +359,6 @@ static tc_status_t take_place(struct member *member, struct tci_addr *reached_ou
 static void on_dialed(void *arg, int fd, const struct tci_addr *peer, int cause)
 {
     struct member *member = arg;
-    struct tci_boot_result *result = &member->boot.result;
-    struct tci_boot_join join = {
-        .size = (uint32_t)result->size,
-        .rank = (uint32_t)result->rank,
-        .host = result->hosts[result->rank],
-    };
 
     if (fd < 0) {
         fail_without(member, cause, "connect to rank 0");
@@ -285,15 +368,10 @@ static void on_dialed(void *arg, int fd, const struct tci_addr *peer, int cause)
         fail_without(member, errno, "watch the connection to rank 0");
         return;
     }
-    if (take_place(member, &join.addr) != TC_OK) {
-        fail(member);
-        return;
-    }
-    tci_boot_head_encode(TCI_BOOT_JOIN, TCI_BOOT_JOIN_LEN, member->join);
-    tci_boot_join_encode(&join, member->join + TCI_BOOT_HEAD);
-    set_state(member, MEMBER_JOINING);
-    if (!tci_boot_conn_send(&member->conn, member->join, sizeof member->join))
-        leave_stranger(member, strerror(errno));
+    if (member->boot.result.keyring != NULL)
+        prove(member);
+    else
+        join(member);
 }
 
 static void start_dialing(struct member *member)
@@ -389,6 +467,7 @@ static void on_deadline(struct tci_boot *boot)
             : last[0] != '\0'           ? last
                                         : "no answer yet");
         break;
+    case MEMBER_PROVING:
     case MEMBER_JOINING:
         tci_error_blame(&boot->error, TC_ERR_TIMEOUT, 0, TC_REASON_LOOP_STALLED, "dist_init",
                         "rank %d is connected to %s for %.80s, but rank 0 has not answered there "

@@ -57,6 +57,9 @@ const char *tci_boot_time(const struct tci_boot *boot, char text[32]);
  * the result; on failure the cause is in why, and nothing in boot.error. */
 tc_status_t tci_boot_listen(struct tci_boot *boot, const struct tci_addr *addrs, size_t count,
                             struct tci_addr *bound_out, struct tci_error *why);
+/* The connection to a rank goes on, with what seals it, as a link: into the result. */
+struct tci_boot_conn;
+void tci_boot_hand_over(struct tci_boot *boot, int rank, struct tci_boot_conn *conn);
 /* How many hosts[] are as that of `rank`. */
 unsigned tci_boot_count_local(const struct tci_boot_result *result);
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
@@ -111,6 +112,8 @@ static void begin(struct tci_boot *boot)
     root->table = tci_alloc(TCI_BOOT_HEAD + tci_boot_table_len(boot->result.size));
     if (root->guests == NULL || root->table == NULL)
         tci_root_fail_without(root, ENOMEM, "form a group");
+    else if (getrandom(boot->result.group_id, TCI_GROUP_ID, 0) != TCI_GROUP_ID)
+        tci_root_fail_without(root, errno, "draw a random group id");
     else if (boot->result.listener >= 0) {
         if (tci_sock_adopt_listener(boot->result.listener, &root->bound, &boot->error) != TC_OK)
             tci_root_fail(root);
@@ -127,6 +130,7 @@ static void begin(struct tci_boot *boot)
 static void on_deadline(struct tci_root *root)
 {
     struct tci_boot *boot = &root->boot;
+    const struct tci_denied *denied = tci_door_denied(root);
     struct tci_boot_missing missing = {.first = -1};
     char time[32];
 
@@ -145,6 +149,9 @@ static void on_deadline(struct tci_root *root)
         tci_error_set(&boot->error, TC_ERR_TIMEOUT, 0, 0, "dist_init",
                       "rank 0 has found no address of its own for %.80s within %s (%s)", boot->text,
                       time, root->why[0] != '\0' ? root->why : "the name server is silent");
+    else if (denied != NULL)
+        tci_error_blame(&boot->error, TC_ERR_AUTH, denied->rank, denied->reason, "dist_init", "%s",
+                        denied->text);
     else if (root->state == TCI_ROOT_COLLECTING)
         tci_error_blame(
             &boot->error, TC_ERR_TIMEOUT, missing.first, TC_REASON_NEVER_STARTED, "dist_init",

@@ -45,6 +45,14 @@ struct tci_guest {
     uint64_t since_ns;
 };
 
+/* A rank came, and could not prove that it is one: the words for it, in case that it stays away. */
+struct tci_denied {
+    int rank;
+    tc_reason_t reason;
+    char text[384];
+};
+enum { TCI_DENIED_MAX = 8 };
+
 struct tci_root {
     struct tci_boot boot;
     enum tci_root_state state;
@@ -56,6 +64,8 @@ struct tci_root {
 
     struct tci_list strangers; /* of struct tci_guest, the oldest first */
     unsigned strangers_count, dropped;
+    struct tci_denied denied[TCI_DENIED_MAX]; /* the first of them, each rank once */
+    unsigned denied_count;
     struct tci_guest **guests; /* owned; by rank */
     int joined, ready;
 
@@ -73,6 +83,11 @@ void tci_root_fail_without(struct tci_root *root, int cause, const char *doing);
 void tci_door_on_ready(struct tci_watch *listener, uint32_t ready);
 void tci_door_drop(struct tci_guest *guest);
 void tci_door_turn_away(struct tci_guest *guest, const char *why); /* counted */
+/* Said to, or by, a guest that claims to be a rank and has not the key; the group is not disturbed:
+ * it may be a stranger, and the rank may come. */
+void tci_door_deny(struct tci_guest *guest, const struct tci_auth *auth);
+/* Among those that were denied one that has not come; NULL: there is none. */
+const struct tci_denied *tci_door_denied(const struct tci_root *root);
 void tci_door_clear(struct tci_root *root);
 void tci_door_expire(struct tci_root *root, uint64_t now_ns); /* those who say nothing */
 /* Set the timer to what comes first: the deadline, the end of a silence or of a pause. */

@@ -120,7 +120,7 @@ static void finish_if_done(struct row *row)
         return;
     for (int rank = 0; rank < result->size; rank++)
         if (row->peers[rank] != NULL)
-            result->fds[rank] = tci_boot_conn_release(&row->peers[rank]->conn);
+            tci_boot_hand_over(&row->boot, rank, &row->peers[rank]->conn);
     result->local_ranks = tci_boot_count_local(result);
     /* Descriptors are of this machine: the hosts are what they are. */
     memcpy(result->labels, result->hosts, (size_t)result->size * sizeof *result->labels);
@@ -257,6 +257,8 @@ static void on_readable(struct peer *peer)
             lose(peer, "it closed the connection");
             return;
         case TCI_BOOT_READ_GARBAGE:
+        case TCI_BOOT_READ_PROVEN:
+        case TCI_BOOT_READ_DENIED:
             lose(peer, "it does not speak as a rank does");
             return;
         case TCI_BOOT_READ_ERROR:

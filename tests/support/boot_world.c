@@ -50,6 +50,7 @@ int boot_world_teardown(void **state)
             boot_world_cancel(&boot_places[k]);
         if (boot_places[k].is_done && boot_places[k].status == TC_OK)
             tci_boot_result_fini(&boot_places[k].result);
+        tci_keyring_unref(boot_places[k].keyring);
     }
     tci_loop_free(boot_loop);
     boot_loop = NULL;
@@ -134,6 +135,7 @@ bool boot_world_start_at(int place, int rank, int size, int fd, uint64_t timeout
                    .url = boot_url,
                    .listen_fd = fd,
                    .listen_url = boot_places[place].listen_url,
+                   .keyring = boot_places[place].keyring,
                    .advertise = boot_places[place].advertise},
     };
     struct tci_agreed *mine = &beginning.config.mine;

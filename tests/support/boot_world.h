@@ -13,6 +13,7 @@ enum { BOOT_PLACES = 72 };
 /* One rank of a world; all ranks of a test share one boot_loop. */
 struct boot_place {
     const char *listen_url, *advertise; /* set before the start; NULL: beside */
+    struct tci_keyring *keyring;        /* likewise; unref'd at the end; NULL: none */
     struct tci_boot *boot;
     bool is_done;
     tc_status_t status;
