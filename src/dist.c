@@ -193,7 +193,10 @@ static void find_env_group(void *arg)
 
     for (link = find->context->groups.next; link != &find->context->groups; link = link->next) {
         tc_dist_ctx *group = tci_container_of(link, tc_dist_ctx, link);
-        if (group->is_from_env && group->state == TCI_GROUP_STANDS) {
+        struct tci_error broken;
+
+        tci_comm_error(&group->comm, &broken);
+        if (group->is_from_env && group->state == TCI_GROUP_STANDS && broken.pub.status == TC_OK) {
             group->owners++;
             find->found = group;
         }
@@ -232,6 +235,18 @@ tc_status_t tc_dist_split(tc_dist_ctx *group, int color, int key, tc_dist_ctx **
     if (group != NULL && !is_outside(group->comm.context, "dist_split"))
         return TC_ERR_INVALID_ARG;
     return wait_and_release(tci_split(group, color, key, out));
+}
+
+tc_future *tc_dist_shrink_async(tc_dist_ctx *group, tc_dist_ctx **out)
+{
+    return tci_shrink(group, out);
+}
+
+tc_status_t tc_dist_shrink(tc_dist_ctx *group, tc_dist_ctx **out)
+{
+    if (group != NULL && !is_outside(group->comm.context, "dist_shrink"))
+        return TC_ERR_INVALID_ARG;
+    return wait_and_release(tci_shrink(group, out));
 }
 
 /* ---- questions ---------------------------------------------------------------------------- */

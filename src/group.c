@@ -50,6 +50,7 @@ static void free_group(struct tci_task *task)
     tci_list_del(&group->link);
     tci_log(TC_LOG_INFO, "rank %d of %d has left its group", group->comm.rank, group->comm.size);
     tci_comm_fini(&group->comm);
+    tci_shrink_fini(group);
     tci_free(group);
     if (left != NULL)
         tci_future_settle(left, reason.pub.status, reason.pub.status == TC_OK ? NULL : &reason);
@@ -220,6 +221,7 @@ void tci_group_close(tc_dist_ctx *group, tc_future *left)
     if (group->state == TCI_GROUP_FINISHING || group->state == TCI_GROUP_MEETING)
         tci_error_copy(&group->reason, &closed); /* it does not end in order */
     group->state = TCI_GROUP_CLOSING;
+    tci_shrink_close(group);
     tci_comm_break(&group->comm, &closed);
     if (!is_live(group) && group->barrier == NULL)
         part(group);
@@ -252,6 +254,8 @@ tc_dist_ctx *tci_group_new(tc_context *context, struct tci_transport *transport,
     }
     group->comm.on_idle = on_idle;
     group->comm.on_left = on_left;
+    group->comm.on_shrink = tci_shrink_noticed;
+    group->inviter = -1;
     group->state = TCI_GROUP_STANDS;
     group->owners = 1;
     tci_list_add(&context->groups, &group->link);

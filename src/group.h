@@ -4,6 +4,7 @@
 #define TCI_GROUP_H
 
 #include "core/comm.h"
+#include "core/set.h"
 #include "loop/loop.h"
 #include "net/boot.h"
 #include "tcdist/dist.h"
@@ -25,6 +26,15 @@ enum tci_route {
     TCI_ROUTE_RING    /* between neighbours */
 };
 
+/* Who goes on in a group that survivors agree on. */
+struct tci_members {
+    uint64_t number;    /* of the group; 0: none */
+    struct tci_set out; /* ranks of the old group that are not in it; without memory: none yet */
+    bool is_whole;
+};
+
+struct tci_shrink; /* shrink.h */
+
 struct tc_dist_ctx {
     struct tci_comm comm; /* first: tci_comm_of() */
     struct tci_list link; /* in context->groups */
@@ -41,6 +51,10 @@ struct tc_dist_ctx {
     tc_future *barrier;
     tc_future *left; /* settled when the group is gone; NULL: nobody waits */
     struct tci_error reason;
+    struct tci_shrink *shrink; /* under way; NULL: none.  Loop, as the rest: */
+    struct tci_members shrunk; /* what it came to last; for ranks that have not heard it */
+    uint32_t shrunk_count;     /* how often it has come to something */
+    int inviter;               /* rank that waits for this one to shrink the group; -1: none */
 };
 
 /* A group over a transport, NULL for one rank; the transport is closed on failure.  NULL without
@@ -58,6 +72,13 @@ tc_status_t tci_join_check(tc_context *context, const tc_dist_options *options, 
 
 /* Split a group; the future of tc_dist_split_async.  Any thread. */
 tc_future *tci_split(tc_dist_ctx *parent, int color, int key, tc_dist_ctx **out);
+
+/* The survivors' new group; the future of tc_dist_shrink_async.  Any thread. */
+tc_future *tci_shrink(tc_dist_ctx *group, tc_dist_ctx **out);
+/* What survivors say, and the end of the old group; its memory goes with it.  Loop. */
+void tci_shrink_noticed(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice);
+void tci_shrink_close(tc_dist_ctx *group);
+void tci_shrink_fini(tc_dist_ctx *group);
 
 /* Form a group as options say; the future of tc_dist_init_async.  Any thread. */
 tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is_from_env,

@@ -16,13 +16,12 @@
 #include <string.h>
 
 #include "algo/algo.h"
-#include "algo/tuning.h"
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
-#include "core/log.h"
 #include "core/mux.h"
 #include "group.h"
+#include "subgroup.h"
 
 /* What each rank tells: as elements of 32 bits. */
 struct offer {
@@ -107,116 +106,33 @@ static struct place *choose(const struct split *split, uint32_t *size_out)
     return places;
 }
 
-/* The hosts of the members, as the parent numbers them; NULL where it has one, or no memory. */
-static struct tci_hosts *hosts_of(const struct tci_comm *parent, const struct place *places,
-                                  uint32_t size)
-{
-    struct tci_hosts *hosts = NULL;
-    uint64_t *labels = NULL;
-
-    if (parent->hosts != NULL)
-        labels = tci_alloc_array(size, sizeof(*labels));
-    if (labels == NULL)
-        return NULL;
-    for (uint32_t r = 0; r < size; r++)
-        labels[r] = parent->hosts->host[places[r].rank];
-    hosts = tci_hosts_new(labels, size);
-    tci_free(labels);
-    return hosts;
-}
-
-/* Closed meanwhile, by itself or with all groups of its context: there is to be no new one. */
-static bool is_parent_closed(const struct split *split)
-{
-    return split->parent->state == TCI_GROUP_CLOSING || split->parent->state == TCI_GROUP_PARTING;
-}
-
-/* After "rank 2 ". */
-static const char *why_not(const struct split *split)
-{
-    return is_parent_closed(split) ? "has closed the group that was split"
-                                   : "has no memory left for the group";
-}
-
-static bool make_group(struct split *split, struct tci_transport *view,
-                       struct tci_comm_config *config)
-{
-    const struct tci_comm *parent = &split->parent->comm;
-    tc_dist_ctx *group;
-
-    if (parent->hosts != NULL && config->hosts == NULL) { /* no memory */
-        if (view != NULL)
-            view->ops->close(view);
-        return false;
-    }
-    config->shown_rank = parent->shown_rank;
-    memcpy(config->job, parent->job, sizeof(config->job));
-    config->segment_bytes = parent->segment_bytes;
-    config->numerics = parent->numerics;
-    config->algorithm = parent->algorithm;
-    config->figures = tci_tuning_figures(&split->parent->comm);
-    config->steady = tci_tuning_steady(&split->parent->comm);
-    group = tci_group_new(parent->context, view, config);
-    if (group == NULL)
-        return false;
-    *split->out = group;
-    tci_log(TC_LOG_INFO, "rank %d of %d stands in a group of %d as rank %d", parent->rank,
-            parent->size, config->size, config->rank);
-    return true;
-}
-
-/* Its links are a view of the parent's. */
-static bool make_linked_group(struct split *split, const struct place *places,
-                              struct tci_comm_config *config)
-{
-    const struct tci_comm *parent = &split->parent->comm;
-    struct tci_mux *mux = mux_of(split);
-    uint32_t size = (uint32_t)config->size;
-    uint32_t *ranks = tci_alloc_array(size, sizeof(*ranks)), *copy;
-    struct tci_transport *view = NULL;
-    bool is_made = false;
-
-    if (ranks == NULL)
-        return false; /* the others learn of it by a deadline */
-    for (uint32_t r = 0; r < size; r++)
-        ranks[r] = tci_view_below(parent->transport, places[r].rank);
-    config->group = tci_mux_number(ranks[0], split->offers[places[0].rank].count);
-    copy = tci_alloc_array(size, sizeof(*copy));
-    if (copy != NULL && !is_parent_closed(split)) {
-        memcpy(copy, ranks, size * sizeof(*copy));
-        view = tci_mux_view(mux, config->group, copy, size);
-    } else {
-        tci_free(copy);
-    }
-    if (view != NULL)
-        is_made = make_group(split, view, config);
-    if (!is_made)
-        tci_mux_decline(mux, config->group, ranks, (uint32_t)config->rank, size, why_not(split));
-    tci_free(ranks);
-    return is_made;
-}
-
 static bool make_own_group(struct split *split)
 {
-    struct tci_comm_config config = {.group = TCI_MUX_WORLD};
+    struct tci_subgroup subgroup = {.parent = split->parent};
     uint32_t size, me = (uint32_t)split->parent->comm.rank;
     struct place *places = choose(split, &size);
-    bool is_made;
+    uint32_t *members = places == NULL ? NULL : tci_alloc_array(size, sizeof(*members));
+    tc_dist_ctx *group = NULL;
 
-    if (places == NULL)
-        return false;
-    config.size = (int)size;
-    for (uint32_t r = 0; r < size; r++)
-        if (places[r].rank == me)
-            config.rank = (int)r;
-    config.hosts = hosts_of(&split->parent->comm, places, size);
-    if (size > 1)
-        is_made = make_linked_group(split, places, &config);
-    else
-        is_made = !is_parent_closed(split) && make_group(split, NULL, &config);
-    tci_hosts_unref(config.hosts);
+    if (members != NULL) {
+        for (uint32_t r = 0; r < size; r++) {
+            members[r] = places[r].rank;
+            if (places[r].rank == me)
+                subgroup.rank = r;
+        }
+        subgroup.members = members;
+        subgroup.size = size;
+        if (size > 1)
+            subgroup.number =
+                tci_mux_number(tci_view_below(split->parent->comm.transport, members[0]),
+                               split->offers[members[0]].count);
+        group = tci_subgroup_make(&subgroup);
+    }
+    if (group != NULL)
+        *split->out = group;
+    tci_free(members);
     tci_free(places);
-    return is_made;
+    return group != NULL;
 }
 
 static void have_gathered(tc_future *future, void *arg)
@@ -231,9 +147,10 @@ static void have_gathered(tc_future *future, void *arg)
     else if (split->mine.color < 0)
         *split->out = NULL;
     else if (!make_own_group(split))
-        tci_error_set(&error, is_parent_closed(split) ? TC_ERR_CLOSED : TC_ERR_ALLOC,
+        tci_error_set(&error,
+                      tci_subgroup_is_parent_closed(split->parent) ? TC_ERR_CLOSED : TC_ERR_ALLOC,
                       split->parent->comm.rank, 0, name, "%s: rank %d %s", name,
-                      split->parent->comm.rank, why_not(split));
+                      split->parent->comm.rank, tci_subgroup_why_not(split->parent));
     end_split(split, &error);
 }
 

@@ -102,6 +102,32 @@ TC_API tc_status_t tc_dist_split(tc_dist_ctx *group, int color, int key, tc_dist
  * also inside a continuation. */
 TC_API tc_future *tc_dist_split_async(tc_dist_ctx *group, int color, int key, tc_dist_ctx **out);
 
+/* Form the group of those that are left of one: after a loss its survivors, else all.
+ *
+ * Every rank that is to go on calls it; they agree on who they are, also when more of them end
+ * meanwhile.  The new group has their ranks in order, without gaps, over the links that there are,
+ * and settings as `group` has; a message of `group` that is still on its way reaches nobody in it.
+ * `group` stays as it is, broken or whole: close or finalize it before that or later.  The new one
+ * may be shrunk in turn, and so may a sub-group.
+ *
+ * A rank that ends, or leaves `group`, is not waited for.  One that does not come is left out when
+ * the timeout of the lowest rank that has come is over, and gets TC_ERR_PEER_LOST with its own rank
+ * if it still comes; so does the higher of two ranks whose link is gone, and a rank that has come
+ * back to find that the others went on without it.  Where the network has fallen apart there may be
+ * a group on each side: compare world sizes where only the larger one may go on.
+ * A rank that ends just when all is decided may be a member of the new group, which then is broken
+ * from the beginning, for all: shrink that one.
+ *
+ * Errors: TC_ERR_INVALID_ARG, TC_ERR_ALLOC, TC_ERR_BUSY (another call of it runs for `group`),
+ * TC_ERR_CLOSED, TC_ERR_PEER_LOST (this rank is left out), TC_ERR_TIMEOUT (not agreed within twice
+ * the context's timeout and a second), TC_ERR_UNSUPPORTED as for tc_dist_split().  Not from a
+ * continuation. */
+TC_API tc_status_t tc_dist_shrink(tc_dist_ctx *group, tc_dist_ctx **out);
+
+/* The same without waiting: *out is set when the future has settled TC_OK, and must stay writable
+ * until then.  Any thread, also inside a continuation. */
+TC_API tc_future *tc_dist_shrink_async(tc_dist_ctx *group, tc_dist_ctx **out);
+
 /* Leave a group in order: waits until every rank has come here and everything begun is done,
  * then frees the group; of several groups in the same order on every rank.  After a failure it
  * frees it at once and gives the group's first error: call it then too, before the program ends.

@@ -171,6 +171,10 @@ static void read_news(struct tci_task *task)
         case TCI_NOTICE_ANSWER:
             tci_diagnose_heard(comm, &news->notice);
             break;
+        case TCI_NOTICE_SHRINK:
+            if (comm->on_shrink != NULL)
+                comm->on_shrink(comm, news->peer, &news->notice);
+            break;
         default:
             break;
         }

@@ -93,6 +93,8 @@ struct tci_comm {
                           struct tci_error *error);
     /* The roof's, or NULL: a collective is about to start.  Any thread. */
     void (*on_start)(struct tci_comm *comm, const struct tci_call *call, const char *algorithm);
+    /* The roof's, or NULL: survivors of the group agree on a new one.  Loop. */
+    void (*on_shrink)(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice);
     bool is_ring; /* there are links between neighbours alone */
     /* The roof's: asked when nothing is live any more, and when the transport has said goodbye. */
     void (*on_idle)(struct tci_comm *comm);

@@ -103,6 +103,48 @@ static void hold(struct tci_mux *mux, uint32_t from, const struct tci_notice *no
     mux->held_count++;
 }
 
+static void answer_refused(struct tci_timer *timer)
+{
+    struct tci_mux *mux = tci_container_of(timer, struct tci_mux, refusal);
+    struct tci_list *first;
+
+    while ((first = tci_list_first(&mux->refused)) != NULL) {
+        struct held *held = tci_container_of(first, struct held, link);
+        struct tci_notice gone = {.kind = TCI_NOTICE_SHRINK,
+                                  .status = TC_ERR_CLOSED,
+                                  .culprit = -1,
+                                  .key = held->notice.key};
+
+        gone.key.step = TCI_SHRINK_GONE;
+        mux->below->ops->notify(mux->below, held->from, &gone, false);
+        tci_list_del(first);
+        tci_free(held);
+    }
+    mux->refused_count = 0;
+}
+
+/* Survivors of a group that was left here ask for this rank: they need not wait for it.  Whoever
+ * gets no answer asks again. */
+static void refuse(struct tci_mux *mux, uint32_t from, const struct tci_notice *notice)
+{
+    struct tci_exec *exec = mux->exec;
+    struct held *held;
+
+    if (notice->kind != TCI_NOTICE_SHRINK || !tci_shrink_is_question(notice->key.step) ||
+        mux->refused_count == HELD_MAX)
+        return;
+    mux->refusal.fn = answer_refused;
+    if (exec->ops->timer_set(exec, &mux->refusal, exec->ops->now_ns(exec)) != 0)
+        return;
+    held = tci_alloc(sizeof(*held));
+    if (held == NULL)
+        return;
+    held->from = from;
+    held->notice = *notice;
+    tci_list_add(&mux->refused, &held->link);
+    mux->refused_count++;
+}
+
 static void notice(struct tci_transport_sink *sink, uint32_t peer, const struct tci_notice *notice)
 {
     struct tci_mux *mux = mux_of(sink);
@@ -112,6 +154,8 @@ static void notice(struct tci_transport_sink *sink, uint32_t peer, const struct 
         deliver(view, peer, notice);
     else if (mux->expecting > 0)
         hold(mux, peer, notice);
+    else
+        refuse(mux, peer, notice);
 }
 
 static void tell_loss(struct tci_view *view, uint32_t peer, tc_reason_t reason, const char *how)
@@ -198,6 +242,8 @@ static void sort_held(struct tci_mux *mux)
             continue;
         if (view != NULL)
             deliver(view, held->from, &held->notice);
+        else
+            refuse(mux, held->from, &held->notice);
         tci_list_del(at);
         mux->held_count--;
         tci_free(held);
@@ -341,8 +387,10 @@ static void free_list(struct tci_list *list)
 
 static void free_mux(struct tci_mux *mux)
 {
+    mux->exec->ops->timer_clear(mux->exec, &mux->refusal);
     mux->below->ops->close(mux->below);
     free_list(&mux->held);
+    free_list(&mux->refused);
     free_list(&mux->losses);
     tci_free(mux->uses);
     tci_free(mux);
@@ -376,6 +424,7 @@ struct tci_transport *tci_mux_open(struct tci_exec *exec, struct tci_transport *
     mux->size = size;
     tci_list_init(&mux->held);
     tci_list_init(&mux->losses);
+    tci_list_init(&mux->refused);
     below->sink = &mux->sink;
     first = tci_mux_view(mux, TCI_MUX_WORLD, NULL, size);
     if (first == NULL)

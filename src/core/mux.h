@@ -56,6 +56,9 @@ struct tci_mux {
     struct tci_list held;           /* notices for groups to come */
     uint32_t held_count;
     struct tci_list losses;   /* ranks below that are lost, for groups to come */
+    struct tci_list refused;  /* questions about groups that do not stand here … */
+    uint32_t refused_count;   /* … and have to be answered … */
+    struct tci_timer refusal; /* … by this, not from within the transport */
     struct tci_view *leaving; /* left last: to be told by the transport below; NULL: none */
 };
 

@@ -105,8 +105,32 @@ enum tci_notice_kind {
                         * NOT_INITIALIZED not entered; text: what was entered last and when */
     TCI_NOTICE_CALL,   /* rank `culprit` has made this call; arg: the rank to compare it, or all
                         * ones for every rank */
+    TCI_NOTICE_SHRINK, /* survivors agree on a new group: below */
     TCI_NOTICE_KINDS
 };
+/* key.step of a notice SHRINK; src/shrink.c says when which is sent.  key.use: shrinks of the group
+ * that the sender has come through; key.tag: number of the group to come; key.lane, arg: 64 ranks
+ * of a set, which is complete with the notice after the parts. */
+enum tci_shrink_step {
+    TCI_SHRINK_INVITE,       /* the sender leads; status TIMEOUT: those before it did not come */
+    TCI_SHRINK_JOIN_PART,    /* ranks that are gone for the sender */
+    TCI_SHRINK_JOIN,         /* it takes part; tag: of what was proposed to it, or 0 */
+    TCI_SHRINK_PROPOSE_PART, /* ranks that will not be in the new group */
+    TCI_SHRINK_PROPOSE,
+    TCI_SHRINK_ACK,       /* the sender keeps what was proposed */
+    TCI_SHRINK_DONE_PART, /* ranks that are not in the new group */
+    TCI_SHRINK_DONE,      /* it is decided */
+    TCI_SHRINK_SUSPECT,   /* culprit takes the leader for gone */
+    TCI_SHRINK_SUSPECTED, /* the sender takes the receiver for gone */
+    TCI_SHRINK_EXCLUDED,  /* the receiver is not in the new group; text says why */
+    TCI_SHRINK_GONE,      /* the sender has left the group */
+    TCI_SHRINK_STEPS
+};
+/* Whoever has left the group answers those with GONE. */
+static inline bool tci_shrink_is_question(uint32_t step)
+{
+    return step == TCI_SHRINK_INVITE || step == TCI_SHRINK_JOIN || step == TCI_SHRINK_PROPOSE;
+}
 struct tci_notice {
     uint8_t kind;
     uint8_t reason; /* tc_reason_t: of END and LOST */
@@ -149,6 +173,14 @@ struct tci_transport_stats {
     uint32_t links_open;
 };
 
+/* How the link with a peer stands. */
+enum tci_bond {
+    TCI_BOND_NONE, /* there is none so far */
+    TCI_BOND_STANDS,
+    TCI_BOND_LEFT, /* the peer has said goodbye: no group of its own needs this rank any more */
+    TCI_BOND_LOST  /* for good */
+};
+
 /* Whether something that came early is still wanted. */
 typedef bool tci_review_fn(void *arg, uint32_t peer, const struct tci_key *key,
                            const struct tci_call *call);
@@ -183,6 +215,11 @@ struct tci_transport_ops {
     /* Whether the hosts of the peers have all that was told so far, so that it does not need this
      * process any more; NULL: always. */
     bool (*has_told)(const struct tci_transport *self);
+    /* How the link with a peer stands, by what was read of it so far; NULL: nobody knows. */
+    enum tci_bond (*bond)(const struct tci_transport *self, uint32_t peer);
+    /* Read now what has come on every link that stands, so that the end of one is known without a
+     * turn of the loop; NULL: nothing is to be read. */
+    void (*look)(struct tci_transport *self);
     /* End: transfers still live complete with TC_ERR_CLOSED; frees the transport. */
     void (*close)(struct tci_transport *self);
 };

@@ -157,6 +157,22 @@ static bool has_told(const struct tci_transport *self)
     return lower->ops->has_told == NULL || lower->ops->has_told(lower);
 }
 
+static enum tci_bond bond(const struct tci_transport *self, uint32_t peer)
+{
+    const struct tci_view *view = (const struct tci_view *)self;
+    const struct tci_transport *lower = view->mux->below;
+
+    return lower->ops->bond == NULL ? TCI_BOND_NONE : lower->ops->bond(lower, below(view, peer));
+}
+
+static void look(struct tci_transport *self)
+{
+    struct tci_transport *lower = view_of(self)->mux->below;
+
+    if (lower->ops->look != NULL)
+        lower->ops->look(lower);
+}
+
 static void leave_peer(struct tci_transport *self, uint32_t peer)
 {
     (void)self, (void)peer; /* other groups may need it: see leave */
@@ -200,5 +216,7 @@ const struct tci_transport_ops tci_view_ops = {
     .leave_peer = leave_peer,
     .part = part,
     .has_told = has_told,
+    .bond = bond,
+    .look = look,
     .close = close_view,
 };

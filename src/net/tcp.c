@@ -411,6 +411,8 @@ static const struct tci_transport_ops tcp_ops = {
     .leave_peer = tcp_leave_peer,
     .part = tcp_part,
     .has_told = tcp_has_told,
+    .bond = tci_tcp_bond,
+    .look = tci_tcp_look,
     .close = tcp_close,
 };
 

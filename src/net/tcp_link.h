@@ -15,6 +15,7 @@
  *   tcp_link.c  links begin and end; frames of control
  *   tcp_send.c  messages wait, take turns and go out
  *   tcp_recv.c  frames are matched with receives
+ *   tcp_look.c  how links stand
  *   tcp_io.c    bytes are read into frames and to their places
  */
 
@@ -187,6 +188,11 @@ void tci_tcp_pass_on(struct tci_tcp *tcp, const struct tci_way *way, int came_fr
                      const struct tci_notice *notice);
 /* Tell the sink that everyone has left, once that is so. */
 void tci_tcp_check_left(struct tci_tcp *tcp);
+
+/* ---- tcp_look.c ---- */
+
+enum tci_bond tci_tcp_bond(const struct tci_transport *self, uint32_t peer);
+void tci_tcp_look(struct tci_transport *self);
 
 /* ---- tcp_link.c ---- */
 

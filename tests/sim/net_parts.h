@@ -52,6 +52,7 @@ struct sim_node {
     uint64_t *last_ns;            /* owned, a peer: when the last message reaches it */
     bool *lost;                   /* owned, a peer; NULL: none */
     struct sim_event left, parted;
+    uint32_t tells_left; /* notices until it ends; 0: it does not */
     bool is_leaving, has_left, has_parted, is_closed, is_dead;
     struct tci_transport_stats stats;
 };

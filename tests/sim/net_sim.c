@@ -111,6 +111,8 @@ void sim_tell(struct sim_node *node, uint32_t peer, struct sim_msg *msg)
         return;
     }
     depart(node, peer, msg, net->clock->now_ns + (uint64_t)net->config.overhead_ns);
+    if (node->tells_left > 0 && --node->tells_left == 0)
+        sim_net_kill(net, node->rank);
 }
 
 /* ---- The adapter of the sender -------------------------------------------------------------- */
@@ -253,10 +255,16 @@ static void lose_later(struct sim_node *node, uint32_t peer, uint64_t delay_ns, 
 void sim_net_kill(struct sim_net *net, uint32_t rank)
 {
     net->nodes[rank].is_dead = net->nodes[rank].exec->is_dead = true;
+    net->nodes[rank].tells_left = 0;
     for (uint32_t peer = 0; peer < net->size; peer++)
         if (peer != rank && !net->nodes[peer].is_dead)
             lose_later(&net->nodes[peer], rank,
                        net->config.lost_after_ns + travel_ns(net, rank, peer), true);
+}
+
+void sim_net_kill_at_notice(struct sim_net *net, uint32_t rank, uint32_t n)
+{
+    net->nodes[rank].tells_left = n;
 }
 
 void sim_net_cut(struct sim_net *net, uint32_t a, uint32_t b)
@@ -399,6 +407,17 @@ static void net_part(struct tci_transport *self)
     sim_clock_add(node->net->clock, node->net->clock->now_ns, &node->parted);
 }
 
+static enum tci_bond net_bond(const struct tci_transport *self, uint32_t peer)
+{
+    const struct sim_node *node = (const struct sim_node *)self, *other = &node->net->nodes[peer];
+
+    if (sim_is_lost(node, peer))
+        return TCI_BOND_LOST;
+    if (other->is_closed && !other->is_dead)
+        return TCI_BOND_LEFT;
+    return TCI_BOND_STANDS;
+}
+
 static void net_close(struct tci_transport *self)
 {
     struct sim_node *node = of(self);
@@ -423,6 +442,7 @@ static const struct tci_transport_ops ops = {
     .leave = net_leave,
     .leave_peer = net_leave_peer,
     .part = net_part,
+    .bond = net_bond,
     .close = net_close,
 };
 

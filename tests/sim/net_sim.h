@@ -38,6 +38,8 @@ struct tci_transport *sim_net_transport(struct sim_net *net, uint32_t rank);
 
 /* A rank ends now, without a word; the others see it lost_after_ns later. */
 void sim_net_kill(struct sim_net *net, uint32_t rank);
+/* The same as soon as it has sent n notices more; 0: not any more. */
+void sim_net_kill_at_notice(struct sim_net *net, uint32_t rank, uint32_t n);
 /* The link of two ranks breaks now, and both see that. */
 void sim_net_cut(struct sim_net *net, uint32_t a, uint32_t b);
 
