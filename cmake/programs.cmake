@@ -4,7 +4,7 @@
 #   tools/tcrun.c           -> build/tools/tcrun
 #   tools/tcperf/*.c        -> build/tools/tcperf
 #   examples/digits/*.c     -> build/examples/digits
-#   examples/shared/*.c     a library that all examples are linked with
+#   examples/shared/*.c     a library that all examples are linked with; tools/shared likewise
 #   bench/latency.c         -> build/bench/latency
 
 # Used where they are found; a program that needs one says so by its #include.
@@ -36,6 +36,12 @@ function(tcdist_add_shared_code)
     endif()
 endfunction()
 
+function(tcdist_add_shared_tools)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/shared/*.c)
+    add_library(tools_shared STATIC ${sources})
+    target_include_directories(tools_shared PUBLIC include src tools/shared)
+endfunction()
+
 function(tcdist_add_program folder name sources)
     set(target ${name})
     if(folder STREQUAL "bench")
@@ -47,6 +53,8 @@ function(tcdist_add_program folder name sources)
     target_include_directories(${target} PRIVATE include)
     if(folder STREQUAL "examples")
         target_link_libraries(${target} PRIVATE examples_shared)
+    elseif(folder STREQUAL "tools")
+        target_link_libraries(${target} PRIVATE tools_shared)
     else()
         target_include_directories(${target} PRIVATE src)
     endif()

@@ -156,6 +156,7 @@ endfunction()
 
 tcdist_add_fuzz(fuzz_frame 200000 src/net/frame.c)
 tcdist_add_fuzz(fuzz_boot 200000 src/net/boot_wire.c)
+tcdist_add_fuzz(fuzz_trace 50000 src/core/trace_read.c)
 tcdist_add_fuzz(fuzz_auth 10000 src/net/auth.c) # each a key exchange or two
 tcdist_add_fuzz(fuzz_url 50000 src/net/addr.c src/net/row.c src/layout.c)
 tcdist_add_fuzz(fuzz_config 20000 src/config.c src/environment.c src/layout.c)

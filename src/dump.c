@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,9 +40,12 @@ static int write_trace(const struct tci_trace *trace, int fd)
 {
     char piece[4096];
     size_t from = 0, len;
+    uint64_t now = tci_trace_now();
 
     while ((len = tci_trace_piece(trace, from, sizeof(piece))) > 0) {
         tci_trace_copy(trace, from, len, piece);
+        if (from == 0)
+            memcpy(piece + offsetof(struct tci_trace_head, copied_ns), &now, sizeof(now));
         if (write_all(fd, piece, len) != 0)
             return -1;
         from += len;

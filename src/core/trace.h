@@ -15,7 +15,7 @@ struct tci_transport_stats;
 /* Kinds of event; each has a name and a category in trace.c.  Files know them by number. */
 enum tci_trace_kind {
     TCI_TRACE_OP,         /* span: an operation from call to settle; a: bytes, b: status */
-    TCI_TRACE_OP_FAIL,    /* instant; a: status; peer: the rank at fault */
+    TCI_TRACE_OP_FAIL,    /* instant; a: status; peer: the rank at fault; step: 1 + its peer */
     TCI_TRACE_XFER_END,   /* span: a transfer from post to end; a: bytes, b: lane << 1 | is_send */
     TCI_TRACE_FOLD,       /* span; a: bytes */
     TCI_TRACE_EAGER_COPY, /* instant: a message came before its receive; a: bytes */

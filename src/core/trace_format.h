@@ -72,6 +72,7 @@ struct tci_trace_head {
     uint64_t pid, process_start; /* in ticks since the boot; 0: not known */
     uint64_t context;            /* number in its process */
     uint64_t opened_ns;          /* CLOCK_MONOTONIC, as all times without another word */
+    uint64_t copied_ns;          /* in a dump: when it was made; 0: this is the trace itself */
     char library[16], boot_id[40], host[64], program[64]; /* end with a zero byte */
     /* From here on it changes. */
     tci_word next;                        /* number of the next event */

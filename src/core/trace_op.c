@@ -144,6 +144,7 @@ void tci_trace_op_fail(struct tci_op *op)
     uint64_t now = tci_trace_now();
     struct tci_trace_record record = record_of(op, TCI_TRACE_OP_FAIL, now, now);
 
+    record.step = (uint32_t)(op->args.peer + 1);
     record.peer = op->error.pub.rank;
     record.a = (uint64_t)(int64_t)op->error.pub.status;
     tci_trace_add(trace, &record);
