@@ -440,6 +440,48 @@ static void storms_with_a_killed_rank_settle_every_future(void **state)
     storms(true);
 }
 
+/* ---- Ordered calls that end out of order ------------------------------------------------------ */
+
+/* Rank 1 sends its part of the first call when both ranks are done with hundreds of later ones, and
+ * rank 0 has still not posted its receive. */
+static void an_ordered_call_that_many_overtake_ends_well(void **state)
+{
+    enum { LATER = 600 };
+    struct sim_world *world = sim_world_new(2, NULL);
+    tc_future *gates[2], *first[2];
+    static tc_future *later[2 * LATER];
+    float data[2] = {1, 2}, others[2] = {0};
+    tc_options options;
+
+    (void)state;
+    tc_options_default(&options);
+    for (uint32_t r = 0; r < 2; r++) {
+        gates[r] = tc_promise_create(sim_context(world, r));
+        options.after = &gates[r];
+        options.n_after = 1;
+        first[r] = sum(world, r, TC_TAG_ORDERED, &data[r], 1, &options);
+        for (size_t n = 0; n < LATER; n++)
+            later[r * LATER + n] = sum(world, r, TC_TAG_ORDERED, &others[r], 1, NULL);
+    }
+    assert_true(sim_world_run(world, later, TCI_LEN(later), TCI_NEVER));
+    tc_promise_settle(gates[1], TC_OK);
+    assert_false(sim_world_run(world, first, 2, world->clock.now_ns + TCI_NS_PER_MS));
+    tc_promise_settle(gates[0], TC_OK);
+    assert_true(sim_world_run(world, first, 2, TCI_NEVER));
+
+    for (size_t n = 0; n < TCI_LEN(later); n++) {
+        expect_ok(later[n]);
+        tc_future_release(later[n]);
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        expect_ok(first[r]);
+        assert_true(data[r] == 3);
+        tc_future_release(first[r]);
+        tc_future_release(gates[r]);
+    }
+    sim_world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -449,6 +491,7 @@ int main(void)
         cmocka_unit_test(a_future_that_fails_fails_what_starts_behind_it),
         cmocka_unit_test(an_urgent_collective_overtakes_a_bulk_one),
         cmocka_unit_test(a_cancel_ends_it_for_all_and_names_who_did),
+        cmocka_unit_test(an_ordered_call_that_many_overtake_ends_well),
         cmocka_unit_test(storms_settle_every_future),
         cmocka_unit_test(storms_with_a_killed_rank_settle_every_future),
     };

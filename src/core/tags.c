@@ -260,12 +260,13 @@ struct tci_done *tci_tags_done(struct tci_tags *tags, const struct tci_tag_name 
     return tag != NULL && tag->done.is_set && use != 0 && tag->done.use == use ? &tag->done : NULL;
 }
 
-bool tci_tags_is_forgotten(const struct tci_tags *tags, const struct tci_tag_name *name)
+bool tci_tags_is_forgotten(struct tci_tags *tags, const struct tci_tag_name *name)
 {
     const struct tci_ordered_done *place = place_of(tags, name);
 
+    /* A call that has not ended has its tag, however many have overtaken it. */
     return tci_space_is_ordered(name->space) && is_of_sequence(place, name) &&
-           place->name.tag > name->tag;
+           place->name.tag > name->tag && tci_tags_find(tags, name) == NULL;
 }
 
 /* ---- uses that have failed ------------------------------------------------------------------ */

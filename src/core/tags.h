@@ -111,7 +111,7 @@ void tci_tags_note_done(struct tci_tags *tags, struct tci_tag *tag, const struct
 struct tci_done *tci_tags_done(struct tci_tags *tags, const struct tci_tag_name *name,
                                uint32_t use);
 /* Whether an ordered call is so old that it has been forgotten.  Loop thread. */
-bool tci_tags_is_forgotten(const struct tci_tags *tags, const struct tci_tag_name *name);
+bool tci_tags_is_forgotten(struct tci_tags *tags, const struct tci_tag_name *name);
 /* Whether tags of a space are numbers that never come again. */
 bool tci_space_is_ordered(uint32_t space);
 
