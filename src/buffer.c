@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/context.h"
 #include "core/error.h"
 
 /* From two huge pages on, asking for them saves most of the page faults (a fresh 64 MiB takes 4 ms
@@ -63,6 +64,8 @@ tc_status_t tc_buffer_alloc(tc_context *context, size_t bytes, tc_buffer **out)
 
     if (context == NULL || out == NULL)
         return tci_fail(TC_ERR_INVALID_ARG, "buffer_alloc", "the context or the result is NULL");
+    if (tci_context_is_foreign(context))
+        return tci_context_refuse(context, "buffer_alloc");
     if (bytes > (SIZE_MAX >> 1) - page)
         return tci_fail(TC_ERR_ALLOC, "buffer_alloc", "no memory for %zu bytes", bytes);
     buffer = make(NULL, bytes);
@@ -81,6 +84,8 @@ tc_status_t tc_buffer_from_ptr(tc_context *context, void *ptr, size_t bytes, tc_
     if (context == NULL || out == NULL || (ptr == NULL && bytes != 0))
         return tci_fail(TC_ERR_INVALID_ARG, "buffer_from_ptr",
                         "the context, the memory or the result is NULL");
+    if (tci_context_is_foreign(context))
+        return tci_context_refuse(context, "buffer_from_ptr");
     buffer = make(ptr, bytes);
     if (buffer == NULL)
         return tci_fail(TC_ERR_ALLOC, "buffer_from_ptr", "no memory for a buffer");

@@ -97,6 +97,8 @@ tc_status_t tc_shutdown(tc_context *context)
 
     if (context == NULL)
         return TC_OK;
+    if (tci_context_is_foreign(context))
+        return tci_context_refuse(context, "shutdown");
     loop = tci_loop_of(context->exec);
     if (context->exec->ops->is_here(context->exec))
         return tci_fail(TC_ERR_INVALID_ARG, "shutdown",
@@ -120,6 +122,8 @@ tc_status_t tc_poll(tc_context *context, int timeout_ms)
 {
     if (context == NULL)
         return tci_fail(TC_ERR_INVALID_ARG, "poll", "the context is NULL");
+    if (tci_context_is_foreign(context))
+        return tci_context_refuse(context, "poll");
     return tci_loop_turn(tci_loop_of(context->exec), timeout_ms);
 }
 
@@ -130,10 +134,16 @@ tc_status_t tc_dispatch(tc_context *context)
 
 int tc_fd(tc_context *context)
 {
-    return context == NULL ? -1 : tci_loop_fd(tci_loop_of(context->exec));
+    if (context != NULL && !tci_context_is_foreign(context))
+        return tci_loop_fd(tci_loop_of(context->exec));
+    if (context != NULL)
+        (void)tci_context_refuse(context, "fd");
+    return -1;
 }
 
 int tc_timeout_ms(tc_context *context)
 {
-    return context == NULL ? -1 : tci_loop_timeout_ms(tci_loop_of(context->exec));
+    if (context == NULL || tci_context_is_foreign(context))
+        return -1;
+    return tci_loop_timeout_ms(tci_loop_of(context->exec));
 }

@@ -211,6 +211,8 @@ tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out)
     if (context == NULL || out == NULL)
         return tci_fail(TC_ERR_INVALID_ARG, "dist_init_env",
                         "dist_init_env: context and out may not be NULL");
+    if (tci_context_is_foreign(context))
+        return tci_context_refuse(context, "dist_init_env");
     if (!is_outside(context, "dist_init_env"))
         return TC_ERR_INVALID_ARG;
     tci_loop_call(tci_loop_of(context->exec), find_env_group, &find);
@@ -259,6 +261,8 @@ tc_status_t tc_dist_health(tc_dist_ctx *group, int *lost_rank)
         *lost_rank = -1;
     if (group == NULL)
         return tci_fail(TC_ERR_INVALID_ARG, "dist_health", "dist_health: the group is NULL");
+    if (tci_context_is_foreign(group->comm.context))
+        return tci_context_refuse(group->comm.context, "dist_health");
     tci_comm_error(&group->comm, &error);
     if (error.pub.status == TC_OK)
         tci_comm_late(&group->comm, &error);
@@ -307,6 +311,8 @@ static tc_status_t leave_group(tc_dist_ctx *group, bool at_once, const char *nam
     tc_context *context = group->comm.context;
     struct leave leave = {.group = group, .at_once = at_once};
 
+    if (tci_context_is_foreign(context))
+        return tci_context_refuse(context, name);
     if (context->exec->ops->is_here(context->exec)) {
         if (!at_once && !is_outside(context, name))
             return TC_ERR_INVALID_ARG;
@@ -346,6 +352,8 @@ tc_future *tc_dist_finalize_async(tc_dist_ctx *group)
     if (group == NULL)
         return tci_future_fail(NULL, TC_ERR_INVALID_ARG, name, "%s: the group is NULL", name);
     context = group->comm.context;
+    if (tci_context_is_foreign(context))
+        return tci_future_fail(context, TC_ERR_NOT_INITIALIZED, name, "of another process");
     left = tci_future_new(context, NULL, NULL);
     if (left == NULL)
         return tci_future_fail(context, TC_ERR_ALLOC, name, "%s: no memory left", name);

@@ -441,6 +441,8 @@ tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is
 
     if (tci_join_check(context, options, out, &error) != TC_OK)
         return refuse(context, options, &error);
+    if (tci_context_is_foreign(context))
+        return tci_future_fail(context, TC_ERR_NOT_INITIALIZED, "dist_init", "of another process");
     join = join_new(context, options, &error);
     if (join == NULL)
         return refuse(context, options, &error);

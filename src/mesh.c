@@ -115,6 +115,8 @@ tc_status_t tc_mesh_group_init(tc_context *context, int32_t n_peers, int32_t my_
     if (context == NULL || out == NULL)
         return tci_fail(TC_ERR_INVALID_ARG, peers.name, "%s: context and out may not be NULL",
                         peers.name);
+    if (tci_context_is_foreign(context))
+        return tci_context_refuse(context, peers.name);
     if (context->exec->ops->is_here(context->exec))
         return tci_fail(TC_ERR_INVALID_ARG, peers.name,
                         "%s: not from a continuation, which it would wait for", peers.name);
@@ -171,6 +173,8 @@ tc_status_t tc_mesh_group_shutdown(tc_mesh_group_t *mesh)
 
     if (mesh == NULL)
         return TC_OK;
+    if (tci_context_is_foreign(mesh->group->comm.context))
+        return tci_context_refuse(mesh->group->comm.context, "mesh_group_shutdown");
     exec = mesh->group->comm.exec;
     if (exec->ops->is_here(exec))
         return tci_fail(TC_ERR_INVALID_ARG, "mesh_group_shutdown",
@@ -185,7 +189,9 @@ tc_status_t tc_mesh_group_shutdown(tc_mesh_group_t *mesh)
 
 size_t tc_mesh_retained_snapshot_count(const tc_mesh_group_t *mesh)
 {
-    return mesh == NULL ? 0 : tci_tags_reserved(&mesh->group->comm.tags);
+    return mesh == NULL || tci_context_is_foreign(mesh->group->comm.context)
+               ? 0
+               : tci_tags_reserved(&mesh->group->comm.tags);
 }
 
 struct total {
@@ -207,7 +213,7 @@ uint64_t tc_mesh_total_bytes(const tc_mesh_group_t *mesh)
     struct total total = {0};
     struct tci_exec *exec;
 
-    if (mesh == NULL)
+    if (mesh == NULL || tci_context_is_foreign(mesh->group->comm.context))
         return 0;
     exec = mesh->group->comm.exec;
     total.transport = mesh->group->comm.transport;

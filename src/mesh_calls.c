@@ -99,6 +99,8 @@ static tc_status_t run(const struct call *call, start_fn *start)
 
     if (status != TC_OK)
         return status;
+    if (tci_context_is_foreign(call->mesh->group->comm.context))
+        return tci_context_refuse(call->mesh->group->comm.context, call->name);
     tc_options_default(&options);
     options.auto_release = !call->is_tagged;
     if (!call->is_tagged)

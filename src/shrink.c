@@ -372,6 +372,9 @@ tc_future *tci_shrink(tc_dist_ctx *group, tc_dist_ctx **out)
                                tci_shrink_name, "%s: group and out may not be NULL",
                                tci_shrink_name);
     comm = &group->comm;
+    if (tci_context_is_foreign(comm->context))
+        return tci_future_fail(comm->context, TC_ERR_NOT_INITIALIZED, tci_shrink_name,
+                               "of another process");
     if (comm->is_ring)
         return tci_future_fail(comm->context, TC_ERR_UNSUPPORTED, tci_shrink_name,
                                "%s: this group was given links between neighbours alone, which its "

@@ -228,6 +228,8 @@ tc_future *tci_split(tc_dist_ctx *parent, int color, int key, tc_dist_ctx **out)
         return tci_future_fail(parent == NULL ? NULL : parent->comm.context, TC_ERR_INVALID_ARG,
                                name, "%s: group and out may not be NULL", name);
     comm = &parent->comm;
+    if (tci_context_is_foreign(comm->context))
+        return tci_future_fail(comm->context, TC_ERR_NOT_INITIALIZED, name, "of another process");
     if (comm->is_ring)
         return tci_future_fail(comm->context, TC_ERR_UNSUPPORTED, name,
                                "%s: this group was given links between neighbours alone, which a "

@@ -264,6 +264,8 @@ tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
         bad(&error, request->name, "the group is NULL");
         return tci_future_failed(NULL, &error);
     }
+    if (tci_context_is_foreign(comm->context))
+        return tci_refuse_arg(group, request->name, "of another process");
     if (!tci_check_options(options, comm->context, &error, request->name) ||
         (request->is_typed && !check_request(comm, request, &error)))
         return tci_refuse(comm, &error);
@@ -287,6 +289,8 @@ tc_status_t tc_tag_release(tc_dist_ctx *group, uint64_t tag)
 
     if (group == NULL)
         return tci_fail(TC_ERR_INVALID_ARG, "tag_release", "tag_release: the group is NULL");
+    if (tci_context_is_foreign(tci_comm_of(group)->context))
+        return tci_context_refuse(tci_comm_of(group)->context, "tag_release");
     status = tci_tags_release(&tci_comm_of(group)->tags, &name);
     if (status == TC_ERR_BUSY)
         return tci_fail(status, "tag_release",

@@ -30,6 +30,11 @@ bool tci_compress_check(const tc_dist_ctx *group, const struct tci_compress_requ
 {
     if (group == NULL)
         return tci_compress_bad(error, request->name, "the group is NULL");
+    if (tci_context_is_foreign(tci_comm_of((tc_dist_ctx *)group)->context)) {
+        tci_error_set(error, TC_ERR_NOT_INITIALIZED, -1, request->tag, request->name,
+                      "of another process");
+        return false;
+    }
     if (!tci_check_options(request->options, tci_comm_of((tc_dist_ctx *)group)->context, error,
                            request->name))
         return false;

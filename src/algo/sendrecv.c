@@ -60,6 +60,8 @@ static tc_future *start(tc_dist_ctx *group, const struct tci_request *request, i
                       request->name);
         return tci_future_failed(NULL, &error);
     }
+    if (tci_context_is_foreign(comm->context))
+        return tci_refuse_arg(group, request->name, "of another process");
     if (!tci_check_options(request->options, comm->context, &error, request->name) ||
         !tci_check_payload(request, 1, &error))
         return tci_refuse(comm, &error);

@@ -77,6 +77,10 @@ const char *tc_algorithm(tc_dist_ctx *group, const char *collective, size_t coun
         refuse("algorithm: %s", "the group and the name of the collective may not be NULL");
         return NULL;
     }
+    if (tci_context_is_foreign(comm->context)) {
+        (void)tci_context_refuse(comm->context, "algorithm");
+        return NULL;
+    }
     coll = find(collective);
     if (check(comm, collective, coll, dtype, op, options) != TC_OK)
         return NULL;
@@ -138,6 +142,8 @@ tc_future *tc_dist_tune_async(tc_dist_ctx *group)
 
     if (group == NULL)
         return tci_future_fail(NULL, TC_ERR_INVALID_ARG, "tune", "tune: the group is NULL");
+    if (tci_context_is_foreign(comm->context))
+        return tci_future_fail(comm->context, TC_ERR_NOT_INITIALIZED, "tune", "of another process");
     if (comm->is_ring)
         return tci_future_fail(comm->context, TC_ERR_UNSUPPORTED, "tune",
                                "tune: this group was given links between neighbours alone, and has "

@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/context.h"
 
+#include <unistd.h>
+
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/error.h"
@@ -31,6 +33,7 @@ tc_context *tci_context_new(size_t op_bytes)
 
     if (context == NULL)
         return NULL;
+    tci_process_get(&context->process);
     if (tci_pool_init(&context->futures, sizeof(tc_future), FUTURES_KEPT) != 0)
         goto free_memory;
     if (tci_pool_init(&context->ops, op_bytes, OPS_KEPT) != 0)
@@ -76,4 +79,12 @@ void tci_context_unref(tc_context *context)
     TC_ASSERT(before >= ONE_FUTURE);
     if (before == (ENDED | ONE_FUTURE))
         free_context(context);
+}
+
+tc_status_t tci_context_refuse(const tc_context *context, const char *operation)
+{
+    return tci_fail(TC_ERR_NOT_INITIALIZED, operation,
+                    "%s: made in process %d, and this is its child %d: call tc_init here, and form "
+                    "groups of its own",
+                    operation, (int)context->process.pid, (int)getpid());
 }

@@ -10,12 +10,14 @@
 #include "core/list.h"
 #include "core/meter.h"
 #include "core/pool.h"
+#include "core/process.h"
 #include "core/trace.h"
 #include "tcdist/context.h"
 
 /* Made and ended by the roof (tcdist.c); core reads it. */
 struct tc_context {
     struct tci_exec *exec;              /* owned by the roof */
+    struct tci_process process;         /* that it was made in */
     struct tci_trace *trace;            /* owned */
     tc_config config;                   /* every field resolved: none is "not set" any more */
     struct tci_pool futures;            /* of tc_future */
@@ -45,6 +47,16 @@ tc_context *tci_context_new(size_t op_bytes);
 /* The roof's last step, when all futures are settled, the loop and the trace are gone and `exec`
  * is NULL: frees the context, or leaves that to the last future that the application holds. */
 void tci_context_end(tc_context *context);
+
+/* Whether this process is a child of the one that made it, by fork(2): it has a copy of the memory,
+ * which other threads may have been changing just then, shares the descriptors, and has no thread
+ * that turns the loop.  Nothing of the context may be touched. */
+static inline bool tci_context_is_foreign(const tc_context *context)
+{
+    return !tci_process_is_this(&context->process);
+}
+/* What a call about it gives there; this thread's last error. */
+tc_status_t tci_context_refuse(const tc_context *context, const char *operation);
 
 /* What every future has of its context.  Any thread. */
 void tci_context_ref(tc_context *context);

@@ -25,7 +25,15 @@ struct tci_future_hook tci_hooks_closed;
             .pub = {.status = (cause), .rank = -1, .operation = "", .message = name.error.text},   \
             .text = says}}
 STATIC_FUTURE(no_memory, TC_ERR_ALLOC, "no memory for a future");
+STATIC_FUTURE(foreign, TC_ERR_NOT_INITIALIZED,
+              "made in another process, which this one is a child of: call tc_init here, and form "
+              "groups of its own");
 STATIC_FUTURE(no_context, TC_ERR_INVALID_ARG, "the group, or the context, is NULL");
+
+bool tci_future_is_foreign(const tc_future *future)
+{
+    return future->context != NULL && tci_context_is_foreign(future->context);
+}
 
 /* ---- Making --------------------------------------------------------------------------------- */
 
@@ -75,6 +83,10 @@ tc_future *tci_future_failed(tc_context *context, const struct tci_error *error)
     TC_ASSERT(error->pub.status != TC_OK && error->pub.status != TC_PENDING);
     if (context == NULL)
         return &no_context;
+    if (tci_context_is_foreign(context)) {
+        (void)tci_context_refuse(context, error->pub.operation);
+        return &foreign;
+    }
     future = tci_future_new(context, NULL, NULL);
     if (future == NULL)
         return context->no_memory != NULL ? tc_future_ref(context->no_memory) : &no_memory;
@@ -101,7 +113,7 @@ tc_future *tci_future_fail(tc_context *context, tc_status_t status, const char *
 
 tc_future *tc_future_ref(tc_future *future)
 {
-    if (future == NULL || future->context == NULL)
+    if (future == NULL || future->context == NULL || tci_context_is_foreign(future->context))
         return future;
     /* relaxed: whoever adds an owner is one. */
     atomic_fetch_add_explicit(&future->refs, 1, memory_order_relaxed);
@@ -127,7 +139,7 @@ void tc_future_release(tc_future *future)
 {
     unsigned before;
 
-    if (future == NULL || future->context == NULL)
+    if (future == NULL || future->context == NULL || tci_context_is_foreign(future->context))
         return;
     /* acq_rel: what other owners did comes before the destruction. */
     before = atomic_fetch_sub_explicit(&future->refs, 1, memory_order_acq_rel);
@@ -232,11 +244,15 @@ tc_status_t tc_future_test(tc_future *future)
 {
     if (future == NULL)
         return tci_fail(TC_ERR_INVALID_ARG, "future_test", "the future is NULL");
+    if (tci_future_is_foreign(future))
+        return tci_context_refuse(future->context, "future_test");
     return tci_future_is_settled(future) ? future->error.pub.status : TC_PENDING;
 }
 
 const tc_error *tc_future_error(const tc_future *future)
 {
+    if (future != NULL && tci_future_is_foreign(future))
+        return &foreign.error.pub;
     if (future == NULL || !tci_future_is_settled(future))
         return NULL;
     return future->error.pub.status == TC_OK ? NULL : &future->error.pub;
@@ -279,6 +295,8 @@ tc_status_t tc_future_wait(tc_future *future, int timeout_ms)
 
     if (future == NULL)
         return tci_fail(TC_ERR_INVALID_ARG, "future_wait", "the future is NULL");
+    if (tci_future_is_foreign(future))
+        return tci_context_refuse(future->context, "future_wait");
     if (timeout_ms == 0 || tci_future_is_settled(future))
         return outcome_of(future);
     exec = future->context->exec;
@@ -296,6 +314,10 @@ int tc_future_fd(tc_future *future)
 
     if (future == NULL || future->context == NULL) {
         tci_fail(TC_ERR_INVALID_ARG, "future_fd", "a future without a context has no descriptor");
+        return -1;
+    }
+    if (tci_future_is_foreign(future)) {
+        (void)tci_context_refuse(future->context, "future_fd");
         return -1;
     }
     fd = atomic_load_explicit(&future->fd, memory_order_relaxed);
@@ -371,6 +393,8 @@ tc_status_t tc_future_then(tc_future *future, void (*fn)(tc_future *future, void
     if (future == NULL || fn == NULL || future->context == NULL)
         return tci_fail(TC_ERR_INVALID_ARG, "future_then",
                         "a continuation needs a function and a future with a context");
+    if (tci_future_is_foreign(future))
+        return tci_context_refuse(future->context, "future_then");
     if (future->context->exec == NULL)
         return tci_fail(TC_ERR_CLOSED, "future_then", "the context has been shut down");
     /* acquire: pairs with the release in run_hook. */
@@ -394,7 +418,8 @@ void tc_future_cancel(tc_future *future)
 {
     struct tci_exec *exec;
 
-    if (future == NULL || future->cancel == NULL || tci_future_is_settled(future))
+    if (future == NULL || future->cancel == NULL || tci_future_is_foreign(future) ||
+        tci_future_is_settled(future))
         return;
     /* relaxed: the task is published by post_remote. */
     if (atomic_exchange_explicit(&future->cancel_is_posted, true, memory_order_relaxed))

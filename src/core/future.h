@@ -21,7 +21,8 @@ tc_future *tci_future_new(tc_context *context, void (*cancel)(void *arg), void *
 void tci_future_settle(tc_future *future, tc_status_t status, const struct tci_error *error);
 
 /* A future that has failed already; never NULL.  Without memory it is one that the context has in
- * reserve, TC_ERR_ALLOC; without a context a static one, TC_ERR_INVALID_ARG, that counts no owners,
+ * reserve, TC_ERR_ALLOC; in a child of the context's process a static one, TC_ERR_NOT_INITIALIZED;
+ * without a context a static one, TC_ERR_INVALID_ARG, that counts no owners,
  * has no descriptor and refuses continuations.  Any thread. */
 tc_future *tci_future_failed(tc_context *context, const struct tci_error *error);
 /* The same from a formatted cause without rank. */
@@ -29,6 +30,10 @@ __attribute__((format(printf, 4, 5))) tc_future *tci_future_fail(tc_context *con
                                                                  tc_status_t status,
                                                                  const char *operation,
                                                                  const char *fmt, ...);
+
+/* Whether it was made in a process that this one is a child of: its memory is not to be touched.
+ * The future to give instead of one of a context like that is tci_future_failed(). */
+bool tci_future_is_foreign(const tc_future *future);
 
 /* Whose loop settles it; NULL for the static futures. */
 tc_context *tci_future_context(const tc_future *future);

@@ -135,6 +135,8 @@ static tc_future *join_futures(tc_context *context, tc_future *const *futures, s
         fault = "the context is NULL";
     if (is_any && n == 0)
         fault = "the list of futures is empty";
+    if (context != NULL && tci_context_is_foreign(context))
+        fault = "of another process";
     if (fault != NULL)
         return tci_future_fail(context, TC_ERR_INVALID_ARG, operation, "%s", fault);
     join = new_join(context, n, is_any);

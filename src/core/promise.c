@@ -80,6 +80,8 @@ tc_future *tc_promise_create(tc_context *context)
 
     if (context == NULL)
         return tci_future_fail(NULL, TC_ERR_INVALID_ARG, "promise", "the context is NULL");
+    if (tci_context_is_foreign(context))
+        return tci_future_fail(context, TC_ERR_NOT_INITIALIZED, "promise", "of another process");
     promise = tci_future_make(context, cancel, NULL);
     if (promise == NULL)
         return tci_future_fail(context, TC_ERR_ALLOC, "promise", "no memory for a promise");
@@ -97,6 +99,8 @@ tc_status_t tc_promise_settle(tc_future *promise, tc_status_t status)
 
     if (promise == NULL || !promise->is_promise)
         return tci_fail(TC_ERR_INVALID_ARG, "promise_settle", "the future is no promise");
+    if (tci_future_is_foreign(promise))
+        return tci_context_refuse(promise->context, "promise_settle");
     if ((int)status > 0)
         return tci_fail(TC_ERR_INVALID_ARG, "promise_settle", "%s is no outcome",
                         tc_status_string(status));

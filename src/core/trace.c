@@ -287,7 +287,7 @@ void tc_trace_span(tc_context *context, const char *name, uint64_t id, uint64_t 
                                       .end_ns = tci_trace_now(),
                                       .tag = id};
 
-    if (context != NULL && context->trace != NULL)
+    if (context != NULL && context->trace != NULL && !tci_context_is_foreign(context))
         tci_trace_add(context->trace, &record);
 }
 

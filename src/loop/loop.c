@@ -194,6 +194,7 @@ static void init_loop(struct tci_loop *loop, const tc_config *config)
     loop->spin_us = config->spin_us;
     loop->cores = count_cores();
     loop->home = tci_loop_me();
+    tci_process_get(&loop->process);
     loop->wake_fd = -1;
     loop->armed_ns = TCI_NEVER;
     loop->is_now_stale = true;

@@ -9,6 +9,7 @@
 #include "core/base.h"
 #include "core/heap.h"
 #include "core/inbox.h"
+#include "core/process.h"
 #include "core/trace.h"
 #include "loop/loop.h"
 #include "loop/reactor.h"
@@ -45,6 +46,7 @@ struct tci_loop {
     unsigned cores;
     atomic_uint local_ranks;
     struct tci_reactor *reactor;       /* owned */
+    struct tci_process process;        /* that it was made in */
     _Atomic(struct tci_trace *) trace; /* borrowed; NULL: none yet */
 
     /* Doors for other threads. */

@@ -23,6 +23,8 @@ static void on_ready(void *arg, uint32_t ready)
     struct tci_watch *watch = arg;
     struct tci_loop *loop = watch->loop;
 
+    if (!tci_process_is_this(&loop->process))
+        return; /* the host goes on in a child, the library does not */
     if (tci_loop_is_here(loop)) {
         if (!loop->is_in_wait)
             return;
@@ -41,6 +43,8 @@ void tci_loop_on_timer(void *arg, uint32_t ready)
     struct tci_loop *loop = arg;
 
     (void)ready;
+    if (!tci_process_is_this(&loop->process))
+        return;
     if (tci_loop_is_here(loop)) {
         loop->armed_ns = TCI_NEVER; /* leaving arms it again */
         return;
