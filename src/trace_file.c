@@ -124,7 +124,7 @@ static struct tci_trace *open_in_file(const tc_config *config, uint64_t number,
     struct tci_trace *trace = NULL;
     char path[PATH_MAX];
     void *image;
-    int fd;
+    int fd = -1;
 
     if (make_file(config->trace_dir, number, path, &fd, error) != TC_OK)
         return NULL;

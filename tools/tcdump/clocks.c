@@ -164,7 +164,7 @@ static void shift_rows(struct job *job)
 
 void job_align(struct job *job)
 {
-    struct clocks clocks;
+    struct clocks clocks = {.count = 0};
     bool is_known = job->process_count > 0 && clocks_init(job, &clocks);
 
     if (is_known) {
@@ -182,6 +182,5 @@ void job_align(struct job *job)
         process->seen_ns += process->shift_ns;
     }
     shift_rows(job);
-    if (job->process_count > 0)
-        clocks_fini(&clocks);
+    clocks_fini(&clocks);
 }

@@ -5,8 +5,10 @@
 
 #include "find.h"
 
-/* A rank that is late for so much of the time is told of, however little each time. */
+/* A rank that is the last so often, and for so much of the time, is told of however little it is
+ * late each time. */
 #define SHARE_MAX 0.05
+enum { LASTS_MIN = 20 };
 
 /* When a rank was ready for it. */
 static int64_t came(const struct call *call)
@@ -66,11 +68,19 @@ static void tell(struct found *found, uint32_t process)
              job_time_text(late->most_ns, most));
 }
 
+static bool is_late_by_habit(const struct found *found, const struct lateness *late)
+{
+    int64_t all_ns = found->job->seen_ns - found->job->first_ns;
+
+    return late->lasts >= LASTS_MIN && late->lasts * 2 > late->calls &&
+           late->total_ns >= found->limits.late_ns &&
+           (double)late->total_ns > SHARE_MAX * (double)all_ns;
+}
+
 void find_late(struct found *found)
 {
     const struct job *job = found->job;
     int64_t *times = malloc((job->call_count + 1) * sizeof(*times));
-    int64_t all_ns = job->seen_ns - job->first_ns;
 
     if (times == NULL) {
         found->lacks_memory = true;
@@ -89,9 +99,7 @@ void find_late(struct found *found)
     for (uint32_t p = 0; p < job->process_count; p++) {
         const struct lateness *late = &found->lateness[p];
 
-        if (late->most_ns >= found->limits.late_ns ||
-            (late->lasts >= 20 && (double)late->total_ns > SHARE_MAX * (double)all_ns &&
-             late->lasts * 2 > late->calls))
+        if (late->most_ns >= found->limits.late_ns || is_late_by_habit(found, late))
             tell(found, p);
     }
 }
