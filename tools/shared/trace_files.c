@@ -152,11 +152,6 @@ static const char *load_path(struct trace_file *file, const char *path)
     return wrong;
 }
 
-bool trace_file_reload(struct trace_file *file)
-{
-    return load_path(file, file->path) == NULL;
-}
-
 /* ---- Many ----------------------------------------------------------------------------------- */
 
 static const char *add_file(struct trace_files *files, const char *path)
@@ -254,7 +249,7 @@ static int compare_copies(const void *left, const void *right)
     return order != 0 ? order : -compare(a->view.copied_ns, b->view.copied_ns);
 }
 
-static bool are_copies(const struct trace_file *a, const struct trace_file *b)
+bool trace_files_are_same(const struct trace_file *a, const struct trace_file *b)
 {
     return strcmp(a->view.boot_id, b->view.boot_id) == 0 && a->view.pid == b->view.pid &&
            a->view.process_start == b->view.process_start && a->view.context == b->view.context;
@@ -293,7 +288,7 @@ void trace_files_sort(struct trace_files *files)
     }
     qsort(files->at, files->count, sizeof(*files->at), compare_copies);
     for (size_t i = 0; i < files->count; i++)
-        is_kept[i] = i == 0 || !are_copies(&files->at[i - 1], &files->at[i]);
+        is_kept[i] = i == 0 || !trace_files_are_same(&files->at[i - 1], &files->at[i]);
     leave_out(files, is_kept);
     qsort(files->at, files->count, sizeof(*files->at), compare_ranks);
     free(is_kept);

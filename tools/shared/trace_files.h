@@ -31,8 +31,8 @@ void trace_files_sort(struct trace_files *files);
 /* Leave the traces of the job that was seen last, and of processes that were in none meanwhile. */
 void trace_files_keep_last_job(struct trace_files *files);
 
-/* Read a file again; false: it is gone, or no trace any more. */
-bool trace_file_reload(struct trace_file *file);
+/* Whether two are of the same context of the same process. */
+bool trace_files_are_same(const struct trace_file *a, const struct trace_file *b);
 
 void trace_files_fini(struct trace_files *files);
 
