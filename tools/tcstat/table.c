@@ -70,8 +70,8 @@ static void print_waits(const struct tci_trace_seen_live *live, bool is_send, FI
         bool is_told = live->is_send[w] != is_send;
 
         for (uint32_t before = 0; before < w; before++)
-            is_told = is_told || (live->waits[before] == live->waits[w] &&
-                                  live->is_send[before] == is_send);
+            is_told = is_told ||
+                      (live->waits[before] == live->waits[w] && live->is_send[before] == is_send);
         if (is_told)
             continue;
         if (told == PEERS_MAX) {
