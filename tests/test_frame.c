@@ -138,6 +138,7 @@ static void wrong_notices_are_refused(void **state)
     (void)state;
     tci_notice_encode(&notice, &frame, payload);
     assert_null(tci_notice_decode(&frame, payload, &got));
+    assert_string_equal(got.text, "a failure that was told without a cause");
     memset(payload + 8, 0, 4); /* an end that is no failure: TC_OK, or TC_PENDING */
     assert_non_null(tci_notice_decode(&frame, payload, &got));
     payload[8] = TC_PENDING;

@@ -3,6 +3,7 @@
 #include "net/frame.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/assert.h"
@@ -241,6 +242,8 @@ const char *tci_notice_decode(const struct tci_frame *frame, const uint8_t *payl
     for (char *at = notice.text; *at != 0; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
             *at = '?';
+    if (notice.text[0] == 0 && notice.kind <= TCI_NOTICE_LOST) /* of an end or a loss */
+        (void)snprintf(notice.text, sizeof(notice.text), "a failure that was told without a cause");
     *notice_out = notice;
     return NULL;
 }

@@ -17,7 +17,7 @@
 #include "net/frame.h"
 
 enum { NO_HANDSHAKE = 1, IN_PIECES = 2, ENDS = 0xa4 }; /* of the first byte */
-enum { RAW = 1, TURN = 2 };                            /* of a frame's */
+enum { RAW = 1, TURN = 2, PAUSE = 4 };                 /* of a frame's */
 enum { HANDSHAKE_BYTES = TCI_BOOT_HEAD + TCI_BOOT_ROW_LEN, HEARD_BYTES = 1 << 14 };
 
 struct input {
@@ -96,6 +96,8 @@ static void put_frames(struct input *input, const uint8_t *data, size_t size)
         put(input, data, payload);
         data += payload;
         size -= payload;
+        if (how & PAUSE)
+            (void)tc_poll(input->scene.context, 50);
         if (how & TURN)
             turn(input);
     }

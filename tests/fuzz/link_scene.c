@@ -8,7 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TURNS_MAX = 20000 };
+/* After the end of the peer, and of the group. */
+enum { SETTLE_MS = 1000 };
 
 void link_want(bool holds)
 {
@@ -98,7 +99,7 @@ bool link_scene_is_settled(const struct link_scene *scene)
 
 static void check_future(tc_future *future)
 {
-    tc_status_t status = tc_future_test(future);
+    tc_status_t status = tc_future_wait(future, SETTLE_MS);
     const tc_error *error = tc_future_error(future);
 
     link_want(status != TC_PENDING && (status == TC_OK) == (error == NULL));
@@ -109,13 +110,9 @@ static void check_future(tc_future *future)
 void link_scene_close(struct link_scene *scene)
 {
     close(scene->peer);
-    for (int i = 0; i < TURNS_MAX && tc_future_test(scene->formed) == TC_PENDING; i++)
-        (void)tc_dispatch(scene->context);
     check_future(scene->formed);
     if (scene->group != NULL)
         (void)tc_dist_close(scene->group); /* says what became of it, and leaves in any case */
-    for (int i = 0; i < TURNS_MAX && !link_scene_is_settled(scene); i++)
-        (void)tc_dispatch(scene->context);
     for (int i = 0; i < LINK_CALLS; i++)
         if (scene->futures[i] != NULL)
             check_future(scene->futures[i]);
