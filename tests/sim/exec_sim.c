@@ -117,20 +117,26 @@ static void run_timers(struct sim_exec *exec)
     struct tci_timer *timer;
 
     while ((timer = tci_heap_first(&exec->timers)) != NULL &&
-           timer->deadline_ns <= exec->clock->now_ns) {
+           timer->deadline_ns <= exec->clock->now_ns + exec->ahead_ns) {
         tci_heap_clear(&exec->timers, timer);
         timer->fn(timer);
     }
+}
+
+/* When a timer is due by the common clock. */
+static uint64_t due_ns(const struct sim_exec *exec, const struct tci_timer *timer)
+{
+    return timer->deadline_ns - tci_min(exec->ahead_ns, timer->deadline_ns);
 }
 
 static void want_wake(struct sim_exec *exec)
 {
     const struct tci_timer *first = tci_heap_first(&exec->timers);
 
-    if (first == NULL || first->deadline_ns >= exec->wake_ns || first->deadline_ns == TCI_NEVER)
+    if (first == NULL || first->deadline_ns == TCI_NEVER || due_ns(exec, first) >= exec->wake_ns)
         return;
-    exec->wake_ns = first->deadline_ns; /* a later `wake` stays in the clock: it is harmless */
-    sim_clock_add(exec->clock, first->deadline_ns, &exec->wake);
+    exec->wake_ns = due_ns(exec, first); /* a later `wake` stays in the clock: it is harmless */
+    sim_clock_add(exec->clock, exec->wake_ns, &exec->wake);
 }
 
 static void on_turn(struct sim_event *event)
@@ -153,7 +159,7 @@ static bool is_stale(const struct sim_slot *slot)
     if (slot->event != &exec->wake)
         return false;
     first = tci_heap_first(&exec->timers);
-    return exec->is_dead || first == NULL || first->deadline_ns > slot->at_ns;
+    return exec->is_dead || first == NULL || due_ns(exec, first) > slot->at_ns;
 }
 
 static void happen(struct sim_clock *clock, struct sim_event *event)
@@ -210,7 +216,7 @@ static struct sim_exec *of(struct tci_exec *self)
 
 static uint64_t now_ns(struct tci_exec *self)
 {
-    return of(self)->clock->now_ns;
+    return of(self)->clock->now_ns + of(self)->ahead_ns;
 }
 
 static void post(struct tci_exec *self, struct tci_task *task)

@@ -34,6 +34,7 @@ struct sim_exec {
     bool has_turn;          /* `turn` is in the clock */
     uint64_t wake_ns;       /* when `wake` is due; TCI_NEVER: it is not */
     uint64_t stalled_to_ns; /* the loop does not turn before */
+    uint64_t ahead_ns;      /* of its own clock before the common one */
     bool is_dead;           /* nothing of it runs any more */
 };
 

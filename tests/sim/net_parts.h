@@ -50,6 +50,8 @@ struct sim_node {
     struct sim_event sent;
     uint64_t receive_ns, work_ns; /* adapter, processor: busy until then */
     uint64_t *last_ns;            /* owned, a peer: when the last message reaches it */
+    uint64_t *longer_ns;          /* owned, a peer: sim_net_delay; NULL: none */
+    uint64_t slow_ns;             /* a message, besides the overhead */
     bool *lost;                   /* owned, a peer; NULL: none */
     struct sim_event left, parted;
     uint32_t tells_left; /* notices until it ends; 0: it does not */

@@ -44,6 +44,12 @@ static uint64_t travel_ns(struct sim_net *net, uint32_t from, uint32_t to)
     return (uint64_t)latency;
 }
 
+/* Of the processor a message. */
+static uint64_t overhead_ns(const struct sim_node *node)
+{
+    return (uint64_t)node->net->config.overhead_ns + node->slow_ns;
+}
+
 static void landed(struct sim_event *event)
 {
     sim_arrive(tci_container_of(event, struct sim_msg, event));
@@ -56,7 +62,7 @@ static void received(struct sim_event *event)
     struct sim_node *node = msg->to;
     struct sim_net *net = node->net;
 
-    node->work_ns = tci_max(node->work_ns, net->clock->now_ns) + (uint64_t)net->config.overhead_ns;
+    node->work_ns = tci_max(node->work_ns, net->clock->now_ns) + overhead_ns(node);
     if (node->work_ns <= net->clock->now_ns) {
         sim_arrive(msg);
         return;
@@ -89,7 +95,14 @@ static void depart(struct sim_node *from, uint32_t to, struct sim_msg *msg, uint
     struct sim_net *net = from->net;
     uint64_t at = begin_ns + travel_ns(net, from->rank, to);
 
-    if (net->config.jitter > 0 && from->last_ns == NULL) {
+    if (from->longer_ns != NULL) {
+        if (from->longer_ns[to] == TCI_NEVER) {
+            sim_msg_free(net, msg);
+            return;
+        }
+        at += from->longer_ns[to];
+    }
+    if ((net->config.jitter > 0 || from->longer_ns != NULL) && from->last_ns == NULL) {
         from->last_ns = calloc(net->size, sizeof(*from->last_ns));
         TC_ASSERT(from->last_ns != NULL);
     }
@@ -110,7 +123,7 @@ void sim_tell(struct sim_node *node, uint32_t peer, struct sim_msg *msg)
         sim_msg_free(net, msg);
         return;
     }
-    depart(node, peer, msg, net->clock->now_ns + (uint64_t)net->config.overhead_ns);
+    depart(node, peer, msg, net->clock->now_ns + overhead_ns(node));
     if (node->tells_left > 0 && --node->tells_left == 0)
         sim_net_kill(net, node->rank);
 }
@@ -193,8 +206,7 @@ static void sent(struct sim_event *event)
 
 void sim_send(struct sim_node *node, struct sim_half *half)
 {
-    node->work_ns =
-        tci_max(node->work_ns, node->net->clock->now_ns) + (uint64_t)node->net->config.overhead_ns;
+    node->work_ns = tci_max(node->work_ns, node->net->clock->now_ns) + overhead_ns(node);
     half->ready_ns = node->work_ns;
     half->is_held = true;
     half->priority = half->xfer->priority;
@@ -271,6 +283,21 @@ void sim_net_cut(struct sim_net *net, uint32_t a, uint32_t b)
 {
     lose_later(&net->nodes[a], b, 0, false);
     lose_later(&net->nodes[b], a, 0, false);
+}
+
+void sim_net_delay(struct sim_net *net, uint32_t from, uint32_t to, uint64_t longer_ns)
+{
+    struct sim_node *node = &net->nodes[from];
+
+    if (node->longer_ns == NULL)
+        node->longer_ns = calloc(net->size, sizeof(*node->longer_ns));
+    TC_ASSERT(node->longer_ns != NULL);
+    node->longer_ns[to] = longer_ns;
+}
+
+void sim_net_slow(struct sim_net *net, uint32_t rank, uint64_t longer_ns)
+{
+    net->nodes[rank].slow_ns = longer_ns;
 }
 
 /* ---- The port ------------------------------------------------------------------------------- */
@@ -492,6 +519,7 @@ static void free_queue(struct sim_node *node)
         free(half);
     }
     free(node->last_ns);
+    free(node->longer_ns);
     free(node->lost);
 }
 

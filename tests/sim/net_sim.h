@@ -43,6 +43,12 @@ void sim_net_kill_at_notice(struct sim_net *net, uint32_t rank, uint32_t n);
 /* The link of two ranks breaks now, and both see that. */
 void sim_net_cut(struct sim_net *net, uint32_t a, uint32_t b);
 
+/* From now on messages from one rank to another take so much longer; TCI_NEVER: they do not arrive,
+ * and nobody sees that. */
+void sim_net_delay(struct sim_net *net, uint32_t from, uint32_t to, uint64_t longer_ns);
+/* From now on a rank's processor takes so much longer for each message. */
+void sim_net_slow(struct sim_net *net, uint32_t rank, uint64_t longer_ns);
+
 /* What must hold before and after a run; gives the messages that wait for a receive or a send. */
 size_t sim_net_early(const struct sim_net *net);
 uint64_t sim_net_messages(const struct sim_net *net);

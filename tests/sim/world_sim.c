@@ -216,6 +216,49 @@ void sim_world_stall_at(struct sim_world *world, uint32_t rank, uint64_t at_ns, 
     plan(world, rank, at_ns, stall_now)->span_ns = span_ns;
 }
 
+static void delay_now(struct sim_event *event)
+{
+    struct sim_plan *what = tci_container_of(event, struct sim_plan, event);
+
+    sim_net_delay(what->world->net, what->rank, what->other, what->span_ns);
+    free(what);
+}
+
+void sim_world_delay_at(struct sim_world *world, uint32_t from, uint32_t to, uint64_t at_ns,
+                        uint64_t longer_ns)
+{
+    struct sim_plan *what = plan(world, from, at_ns, delay_now);
+
+    what->other = to;
+    what->span_ns = longer_ns;
+}
+
+static void slow_now(struct sim_event *event)
+{
+    struct sim_plan *what = tci_container_of(event, struct sim_plan, event);
+
+    sim_net_slow(what->world->net, what->rank, what->span_ns);
+    free(what);
+}
+
+void sim_world_slow_at(struct sim_world *world, uint32_t rank, uint64_t at_ns, uint64_t longer_ns)
+{
+    plan(world, rank, at_ns, slow_now)->span_ns = longer_ns;
+}
+
+static void jump_now(struct sim_event *event)
+{
+    struct sim_plan *what = tci_container_of(event, struct sim_plan, event);
+
+    event->exec->ahead_ns += what->span_ns;
+    free(what);
+}
+
+void sim_world_jump_at(struct sim_world *world, uint32_t rank, uint64_t at_ns, uint64_t span_ns)
+{
+    plan(world, rank, at_ns, jump_now)->span_ns = span_ns;
+}
+
 /* ---- Death ---------------------------------------------------------------------------------- */
 
 static void end_rank(struct tci_task *task)

@@ -52,5 +52,10 @@ void sim_world_at(struct sim_world *world, uint32_t rank, uint64_t at_ns, void (
 void sim_world_kill_at(struct sim_world *world, uint32_t rank, uint64_t at_ns);
 void sim_world_cut_at(struct sim_world *world, uint32_t a, uint32_t b, uint64_t at_ns);
 void sim_world_stall_at(struct sim_world *world, uint32_t rank, uint64_t at_ns, uint64_t span_ns);
+void sim_world_delay_at(struct sim_world *world, uint32_t from, uint32_t to, uint64_t at_ns,
+                        uint64_t longer_ns);
+void sim_world_slow_at(struct sim_world *world, uint32_t rank, uint64_t at_ns, uint64_t longer_ns);
+/* The clock of a rank jumps ahead. */
+void sim_world_jump_at(struct sim_world *world, uint32_t rank, uint64_t at_ns, uint64_t span_ns);
 
 #endif
