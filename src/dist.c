@@ -1,4 +1,4 @@
-/* dist.c - the public calls about groups: init, environment, health, finalize, close. */
+/* dist.c - the public calls about groups: init, environment, sub-groups, health. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tcdist/dist.h"
 
@@ -253,6 +253,64 @@ tc_status_t tc_dist_shrink(tc_dist_ctx *group, tc_dist_ctx **out)
 
 /* ---- questions ---------------------------------------------------------------------------- */
 
+/* One question, answered by the loop; whoever asks does not wait for ever, when user code holds the
+ * loop. */
+struct checkup {
+    struct tci_task task;
+    struct tci_comm *comm; /* counted there as an operation, so that it stays */
+    tc_future *checked;
+};
+
+enum { CHECKUP_MS = 500 };
+
+/* What is known of the group, and what shows when its links are looked at now. */
+static void look(struct tci_comm *comm, struct tci_error *error)
+{
+    if (comm->transport != NULL && comm->transport->ops->look != NULL)
+        comm->transport->ops->look(comm->transport);
+    tci_comm_error(comm, error);
+    if (error->pub.status == TC_OK && comm->loss.is_known)
+        tci_error_blame(error, TC_ERR_PEER_LOST, comm->loss.notice.culprit,
+                        (tc_reason_t)comm->loss.notice.reason, NULL, "%s", comm->loss.notice.text);
+}
+
+static void check_up(struct tci_task *task)
+{
+    struct checkup *checkup = tci_container_of(task, struct checkup, task);
+    struct tci_comm *comm = checkup->comm;
+    tc_future *checked = checkup->checked;
+    struct tci_error error = {0};
+
+    tci_free(checkup);
+    look(comm, &error);
+    tci_future_settle(checked, error.pub.status, error.pub.status == TC_OK ? NULL : &error);
+    tci_comm_release(comm);
+}
+
+/* Without memory, or a turn of the loop in time, what is known must do. */
+static void ask_loop(struct tci_comm *comm, struct tci_error *error)
+{
+    tc_future *checked = tci_future_new(comm->context, NULL, NULL);
+    struct checkup *checkup = checked == NULL ? NULL : tci_alloc(sizeof(*checkup));
+    const tc_error *found;
+
+    if (checkup == NULL) {
+        if (checked != NULL)
+            tci_future_settle(checked, TC_OK, NULL);
+        tc_future_release(checked);
+        return;
+    }
+    *checkup = (struct checkup){.task = {.fn = check_up}, .comm = comm, .checked = checked};
+    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
+    comm->exec->ops->post_remote(comm->exec, &checkup->task);
+    (void)tc_future_wait(checked, CHECKUP_MS);
+    found = tc_future_error(checked);
+    if (found != NULL)
+        tci_error_blame(error, found->status, found->rank, tc_error_reason(found), NULL, "%s",
+                        found->message);
+    tc_future_release(checked);
+}
+
 tc_status_t tc_dist_health(tc_dist_ctx *group, int *lost_rank)
 {
     struct tci_error error;
@@ -264,6 +322,10 @@ tc_status_t tc_dist_health(tc_dist_ctx *group, int *lost_rank)
     if (tci_context_is_foreign(group->comm.context))
         return tci_context_refuse(group->comm.context, "dist_health");
     tci_comm_error(&group->comm, &error);
+    if (error.pub.status == TC_OK && group->comm.exec->ops->is_here(group->comm.exec))
+        look(&group->comm, &error);
+    else if (error.pub.status == TC_OK && group->comm.transport != NULL)
+        ask_loop(&group->comm, &error);
     if (error.pub.status == TC_OK)
         tci_comm_late(&group->comm, &error);
     if (error.pub.status == TC_OK)
@@ -281,101 +343,4 @@ int tc_dist_world_size(const tc_dist_ctx *group)
 int tc_dist_rank(const tc_dist_ctx *group)
 {
     return group == NULL ? -1 : group->comm.rank;
-}
-
-/* ---- leaving ------------------------------------------------------------------------------ */
-
-struct leave {
-    struct tci_task task; /* of finalize_async */
-    tc_dist_ctx *group;
-    tc_future *left;
-    bool at_once;
-    bool is_shared; /* it has owners left */
-};
-
-static void begin_to_leave(void *arg)
-{
-    struct leave *leave = arg;
-
-    leave->is_shared = !leave->at_once && --leave->group->owners > 0;
-    if (leave->is_shared)
-        return;
-    if (leave->at_once)
-        tci_group_close(leave->group, leave->left);
-    else
-        tci_group_finish(leave->group, leave->left);
-}
-
-static tc_status_t leave_group(tc_dist_ctx *group, bool at_once, const char *name)
-{
-    tc_context *context = group->comm.context;
-    struct leave leave = {.group = group, .at_once = at_once};
-
-    if (tci_context_is_foreign(context))
-        return tci_context_refuse(context, name);
-    if (context->exec->ops->is_here(context->exec)) {
-        if (!at_once && !is_outside(context, name))
-            return TC_ERR_INVALID_ARG;
-        begin_to_leave(&leave); /* the rest happens when the continuation has returned */
-        return TC_OK;
-    }
-    leave.left = tci_future_new(context, NULL, NULL);
-    if (leave.left == NULL)
-        return tci_fail(TC_ERR_ALLOC, name, "%s: no memory left", name);
-    tc_future *left = leave.left;
-    tci_loop_call(tci_loop_of(context->exec), begin_to_leave, &leave);
-    if (leave.is_shared) {
-        tci_future_settle(left, TC_OK, NULL);
-        tc_future_release(left);
-        return TC_OK;
-    }
-    return wait_and_release(left);
-}
-
-static void leave_task(struct tci_task *task)
-{
-    struct leave *leave = tci_container_of(task, struct leave, task);
-
-    begin_to_leave(leave);
-    if (leave->is_shared)
-        tci_future_settle(leave->left, TC_OK, NULL);
-    tci_free(leave);
-}
-
-tc_future *tc_dist_finalize_async(tc_dist_ctx *group)
-{
-    static const char name[] = "dist_finalize";
-    struct leave *leave;
-    tc_context *context;
-    tc_future *left;
-
-    if (group == NULL)
-        return tci_future_fail(NULL, TC_ERR_INVALID_ARG, name, "%s: the group is NULL", name);
-    context = group->comm.context;
-    if (tci_context_is_foreign(context))
-        return tci_future_fail(context, TC_ERR_NOT_INITIALIZED, name, "of another process");
-    left = tci_future_new(context, NULL, NULL);
-    if (left == NULL)
-        return tci_future_fail(context, TC_ERR_ALLOC, name, "%s: no memory left", name);
-    leave = tci_alloc(sizeof(*leave));
-    if (leave == NULL) {
-        struct tci_error error = {0};
-
-        tci_error_set(&error, TC_ERR_ALLOC, -1, 0, name, "%s: no memory left", name);
-        tci_future_settle(left, TC_ERR_ALLOC, &error);
-        return left;
-    }
-    *leave = (struct leave){.task = {.fn = leave_task}, .group = group, .left = left};
-    context->exec->ops->post_remote(context->exec, &leave->task);
-    return left;
-}
-
-tc_status_t tc_dist_finalize(tc_dist_ctx *group)
-{
-    return group == NULL ? TC_OK : leave_group(group, false, "dist_finalize");
-}
-
-tc_status_t tc_dist_close(tc_dist_ctx *group)
-{
-    return group == NULL ? TC_OK : leave_group(group, true, "dist_close");
 }

@@ -161,6 +161,7 @@ static void meet(tc_dist_ctx *group)
     if (group->route == TCI_ROUTE_STAR)
         tci_gloo_star(comm, "finalize", &group->meeting, &args);
     group->state = TCI_GROUP_MEETING;
+    comm->exec->ops->timer_clear(comm->exec, &group->goodbye);
     group->barrier = tci_op_start(comm, &args);
     group->barrier_hook = (struct tci_future_hook){.fn = have_met, .arg = group};
     tci_future_hook(group->barrier, &group->barrier_hook);
@@ -189,8 +190,49 @@ static void on_left(struct tci_comm *comm)
         free_soon(group);
 }
 
+/* Whatever still runs has no deadline, or will have ended by this one. */
+static uint64_t last_deadline(const struct tci_comm *comm)
+{
+    uint64_t last = 0;
+
+    for (const struct tci_list *at = comm->ops.next; at != &comm->ops; at = at->next) {
+        const struct tci_op *op = tci_container_of(at, struct tci_op, link);
+
+        if (op->deadline_ns != TCI_NEVER)
+            last = tci_max(last, op->deadline_ns);
+    }
+    return last;
+}
+
+/* Own operations have not ended: those with a longer time of their own are waited for, those
+ * without an end are not. */
+static void finishes_late(struct tci_timer *timer)
+{
+    tc_dist_ctx *group = tci_container_of(timer, tc_dist_ctx, goodbye);
+    struct tci_exec *exec = group->comm.exec;
+    uint64_t now = exec->ops->now_ns(exec), last = last_deadline(&group->comm);
+    struct tci_error late = {0};
+
+    if (group->state != TCI_GROUP_FINISHING)
+        return;
+    if (group->shrink != NULL)
+        last = tci_max(last, now + TCI_NS_PER_MS);
+    if (last >= now) { /* the timer has its place: this needs no memory */
+        (void)exec->ops->timer_set(exec, timer, last + TCI_NS_PER_MS);
+        return;
+    }
+    tci_error_set(&late, TC_ERR_TIMEOUT, group->comm.rank, 0, "finalize",
+                  "finalize: an operation of rank %d that has no deadline has not ended within the "
+                  "timeout of %d ms: let it end, cancel it, or give it a timeout",
+                  group->comm.rank, group->comm.context->config.timeout_ms);
+    tci_error_copy(&group->reason, &late);
+    tci_group_close(group, NULL);
+}
+
 void tci_group_finish(tc_dist_ctx *group, tc_future *left)
 {
+    struct tci_exec *exec = group->comm.exec;
+    int timeout_ms = group->comm.context->config.timeout_ms;
     struct tci_error broken;
 
     TC_ASSERT(group->state == TCI_GROUP_STANDS);
@@ -202,8 +244,14 @@ void tci_group_finish(tc_dist_ctx *group, tc_future *left)
     }
     group->left = left;
     group->state = TCI_GROUP_FINISHING;
-    if (!is_live(group))
+    if (!is_live(group)) {
         meet(group);
+        return;
+    }
+    group->goodbye.fn = finishes_late;
+    if (timeout_ms >= 0) /* without memory it waits for as long as they run */
+        (void)exec->ops->timer_set(exec, &group->goodbye,
+                                   exec->ops->now_ns(exec) + (uint64_t)timeout_ms * TCI_NS_PER_MS);
 }
 
 void tci_group_close(tc_dist_ctx *group, tc_future *left)

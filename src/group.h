@@ -46,10 +46,12 @@ struct tc_dist_ctx {
     uint8_t meeting; /* payload of the last meeting on the star */
     struct tci_task free_task;
     bool is_freeing;
-    struct tci_timer goodbye; /* bounds the wait for the others' goodbye */
+    struct tci_timer goodbye; /* bounds the wait for own operations, and for others' goodbye */
     struct tci_future_hook barrier_hook;
     tc_future *barrier;
-    tc_future *left; /* settled when the group is gone; NULL: nobody waits */
+    struct tci_task close_task; /* brings a close to the loop … */
+    tc_future *closed;          /* … with the future that is `left` then; NULL: nobody waits */
+    tc_future *left;            /* settled when the group is gone; NULL: nobody waits */
     struct tci_error reason;
     struct tci_shrink *shrink; /* under way; NULL: none.  Loop, as the rest: */
     struct tci_members shrunk; /* what it came to last; for ranks that have not heard it */

@@ -329,7 +329,9 @@ static void tell_wild_numbers(tc_future *future, void *arg)
 
     (void)future, (void)arg;
     for (int i = 0; i < 3000; i++) {
-        struct tci_notice notice = {.kind = (uint8_t)(random >> 40 & 3), .culprit = 1};
+        struct tci_notice notice = {.kind = (uint8_t)((random >> 40) % TCI_NOTICE_KINDS),
+                                    .status = TC_ERR_TIMEOUT,
+                                    .culprit = 1};
 
         random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
         notice.key.group = i % 3 == 0 ? random : i % 3 == 1 ? random >> 58 : random >> 32 << 32 | 2;

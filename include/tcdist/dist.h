@@ -131,6 +131,8 @@ TC_API tc_future *tc_dist_shrink_async(tc_dist_ctx *group, tc_dist_ctx **out);
 /* Leave a group in order: waits until every rank has come here and everything begun is done,
  * then frees the group; of several groups in the same order on every rank.  After a failure it
  * frees it at once and gives the group's first error: call it then too, before the program ends.
+ * It waits no longer than the context's timeout for the others, and as long for own operations
+ * that have no deadline: the end then is TC_ERR_TIMEOUT, and the group is freed all the same.
  * TC_ERR_MISMATCH: it has left in order, but see tc_dist_health().  NULL is fine.  Not from a
  * continuation. */
 TC_API tc_status_t tc_dist_finalize(tc_dist_ctx *group);
@@ -143,12 +145,19 @@ TC_API tc_future *tc_dist_finalize_async(tc_dist_ctx *group);
 
 /* Leave a group at once: pending operations fail with TC_ERR_CLOSED here, and with
  * TC_ERR_PEER_LOST, naming this rank, elsewhere.  The group is freed when its last operation has
- * settled; the handle is dead when this returns.  NULL is fine. */
+ * settled; the handle is dead when this returns, which it does within a second, whatever the peers
+ * and the loop do: what a continuation keeps from being done is done when that returns.  NULL is
+ * fine. */
 TC_API tc_status_t tc_dist_close(tc_dist_ctx *group);
 
-/* TC_OK, or the first error of the group; *lost_rank (may be NULL) is then the rank at fault,
+/* Check every connection without sending anything: a process that has ended shows at once, also
+ * where nothing is going on, and where nobody turns the loop.  (Where user code holds the loop for
+ * half a second, what is known must do.)
+ *
+ * TC_OK, or the first error of the group; *lost_rank (may be NULL) is then the rank at fault,
  * else -1.  TC_ERR_MISMATCH: a call that ended here with TC_OK, since this rank only had to send,
- * differed from another rank's; the group is as good as before.  Talks to nobody.  Any thread. */
+ * differed from another rank's; the group is as good as before.  Any thread, also inside a
+ * continuation. */
 TC_API tc_status_t tc_dist_health(tc_dist_ctx *group, int *lost_rank);
 
 /* Number of ranks; 0 for NULL.  Any thread. */
