@@ -440,7 +440,7 @@ static void storms_with_a_killed_rank_settle_every_future(void **state)
     storms(true);
 }
 
-/* ---- Ordered calls that end out of order ----------------------------------------------------- ------------------------------------------------------- */
+/* ---- Ordered calls that end out of order ---------------------------------------------------- */
 
 /* Rank 1 sends its part of the first call when both ranks are done with hundreds of later ones, and
  * rank 0 has still not posted its receive. */
