@@ -149,6 +149,32 @@ static tc_status_t resolve_timeout(tc_config *config, struct tci_error *error)
     return TC_OK;
 }
 
+/* After resolve_timeout(). */
+static tc_status_t resolve_heal(tc_config *config, struct tci_error *error)
+{
+    const char *text = getenv("TCDIST_HEAL");
+
+    if (config->heal_ms < -1) {
+        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "init",
+                      "heal_ms is %d, but must be positive, 0 (not set) or -1 (never)",
+                      config->heal_ms);
+        return TC_ERR_INVALID_ARG;
+    }
+    if (config->heal_ms != 0)
+        return TC_OK;
+    config->heal_ms = (config->timeout_ms > 0 ? config->timeout_ms : TIMEOUT_MS) / 2;
+    if (config->heal_ms == 0)
+        config->heal_ms = 1;
+    if (text == NULL)
+        return TC_OK;
+    if (strcmp(text, "none") == 0)
+        config->heal_ms = -1;
+    else if (!parse_seconds(text, &config->heal_ms))
+        return refuse(error, "TCDIST_HEAL", text,
+                      "a time in seconds, like 15 or 0.5, above 0, or none");
+    return TC_OK;
+}
+
 static tc_status_t resolve_numerics(tc_config *config, struct tci_error *error)
 {
     const char *text = getenv("TCDIST_NUMERICS");
@@ -370,6 +396,8 @@ static tc_status_t resolve_all(tc_config *config, struct tci_error *error)
         status = resolve_mode(config, error);
     if (status == TC_OK)
         status = resolve_timeout(config, error);
+    if (status == TC_OK)
+        status = resolve_heal(config, error);
     if (status == TC_OK)
         status = resolve_numerics(config, error);
     if (status == TC_OK)

@@ -64,6 +64,10 @@ typedef struct tc_config {
      * "=0,1,0,1": a host a rank; "auto": found out.  NULL: TCDIST_HOSTS [auto].  Rank 0's counts;
      * a group of another size cannot be formed.  Of no effect where descriptors link the ranks. */
     const char *hosts;
+    /* How long a peer may stay away whose connection broke, before it is lost: until then the
+     * connection is made again, and nothing is noticed of it.  0: TCDIST_HEAL in seconds, or none
+     * [half of timeout_ms, 15 s without one]; -1: never made again. */
+    int heal_ms;
     /* How long a wait polls before it sleeps; -1: TCDIST_SPIN_US [adaptive]. */
     int spin_us;
     /* Events that the trace keeps; 0: TCDIST_TRACE_EVENTS [8192]. */

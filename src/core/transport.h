@@ -167,9 +167,11 @@ struct tci_caps {
 /* Counters for tests, benches and tc health. */
 struct tci_transport_stats {
     uint64_t bytes_sent, bytes_received, messages_sent, messages_received;
-    uint64_t bytes_copied; /* payload that was copied once more on its way to its place */
-    uint64_t eager_bytes;  /* held now for receives that are not posted */
-    uint64_t strays;       /* connections and frames that were dropped */
+    uint64_t bytes_copied;  /* payload that was copied once more on its way to its place */
+    uint64_t eager_bytes;   /* held now for receives that are not posted */
+    uint64_t strays;        /* connections and frames that were dropped */
+    uint64_t bytes_kept;    /* sent, and kept here until the peer has them */
+    uint64_t breaks, heals; /* connections that broke while their peer lived, and stand again */
     uint32_t links_open;
 };
 

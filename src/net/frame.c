@@ -254,15 +254,23 @@ void tci_hello_encode(const struct tci_hello *hello, uint8_t *payload)
     memcpy(payload, hello->group_id, sizeof(hello->group_id));
     put32(payload + 16, hello->from);
     put32(payload + 20, hello->to);
+    put64(payload + 24, hello->token);
+    put64(payload + 32, hello->received);
+    put32(payload + 40, hello->attempt);
 }
 
 const char *tci_hello_decode(const uint8_t *payload, struct tci_hello *hello_out)
 {
-    for (int i = 24; i < TCI_HELLO_BYTES; i++)
+    for (int i = 44; i < TCI_HELLO_BYTES; i++)
         if (payload[i] != 0)
             return "a greeting with reserved bytes";
     memcpy(hello_out->group_id, payload, sizeof(hello_out->group_id));
     hello_out->from = get32(payload + 16);
     hello_out->to = get32(payload + 20);
+    hello_out->token = get64(payload + 24);
+    hello_out->received = get64(payload + 32);
+    hello_out->attempt = get32(payload + 40);
+    if (hello_out->attempt == 0 && hello_out->received != 0)
+        return "a first greeting that goes on with a link";
     return NULL;
 }

@@ -19,13 +19,14 @@ enum tci_frame_kind {
     TCI_FRAME_HELLO,    /* first frame of a new connection */
     TCI_FRAME_WELCOME,  /* its answer: the link stands */
     TCI_FRAME_REFUSE,   /* or: it does not, the other side's own connection is used */
+    TCI_FRAME_TOKEN,    /* tag: what the ends of a link know it by when it is made again */
     TCI_FRAME_END       /* one past the last */
 };
 
 enum {
     TCI_HEAD_BYTES = 80,    /* bytes of a header */
     TCI_NOTICE_BYTES = 280, /* payload of a notice */
-    TCI_HELLO_BYTES = 32,   /* payload of HELLO and WELCOME */
+    TCI_HELLO_BYTES = 48,   /* payload of HELLO and WELCOME */
     TCI_FRAME_VERSION = 1,
     TCI_FRAME_LEN_MAX = 1 << 26 /* payload of one frame: 64 MiB, many times what is sent */
 };
@@ -65,10 +66,14 @@ void tci_notice_encode(const struct tci_notice *notice, struct tci_frame *frame_
 const char *tci_notice_decode(const struct tci_frame *frame, const uint8_t *payload,
                               struct tci_notice *notice_out);
 
-/* Who calls whom.  WELCOME repeats what it answers. */
+/* Who calls whom, and, where a link is made again, from where it goes on.  WELCOME repeats what it
+ * answers, but for `received`. */
 struct tci_hello {
     uint8_t group_id[16];
     uint32_t from, to;
+    uint64_t token;    /* of the link */
+    uint64_t received; /* bytes of the reader's stream that its writer has */
+    uint32_t attempt;  /* 0: a new link; else the tries of `from` to make it again, this one too */
 };
 void tci_hello_encode(const struct tci_hello *hello, uint8_t *payload);
 const char *tci_hello_decode(const uint8_t *payload, struct tci_hello *hello_out);

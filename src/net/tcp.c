@@ -13,7 +13,7 @@
 #include "core/assert.h"
 #include "net/tcp_link.h"
 
-enum { FEW_LINKS = 8, DRAIN_MAX = 16 };
+enum { FEW_LINKS = 8, DRAIN_MAX = 16, HEAL_MS = 15000 };
 
 void tci_tcp_complete(struct tci_tcp *tcp, struct tci_xfer *xfer, tc_status_t status)
 {
@@ -30,26 +30,14 @@ bool tci_tcp_admit(struct tci_tcp *tcp, uint32_t peer, const struct tci_key *key
 
 /* ---- The source ---- */
 
-static bool is_errno_of_end(int error)
-{
-    return error == EPIPE || error == ECONNRESET;
-}
-
-/* Sending failed: the peer's last words are read before the link is given up. */
-static void read_and_lose(struct tci_link *link)
+/* Sending failed: the peer's last words are read before the connection is given up. */
+static void read_and_break(struct tci_link *link)
 {
     for (int i = 0; i < DRAIN_MAX; i++)
         if (link->state != TCI_LINK_UP || tci_link_read(link) == 0)
             break;
-    if (link->state == TCI_LINK_DOWN)
-        return;
-    if (is_errno_of_end(link->send_errno))
-        tci_link_lose(
-            link, TC_REASON_EXITED,
-            "has closed its connection: it was killed, or ended without tc_dist_finalize");
-    else
-        tci_link_lose(link, tci_link_errno_reason(link->send_errno),
-                      "cannot be sent to any more: %s", tci_link_errno_text(link->send_errno));
+    if (link->send_errno != 0)
+        tci_link_break(link, link->send_errno);
 }
 
 static unsigned poll_links(struct tci_source *source, unsigned budget)
@@ -66,7 +54,7 @@ static unsigned poll_links(struct tci_source *source, unsigned budget)
         next = at->next;
         work += tci_link_flush(link);
         if (link->send_errno != 0) {
-            read_and_lose(link);
+            read_and_break(link);
             work++;
         }
     }
@@ -99,7 +87,7 @@ static bool arm_links(struct tci_source *source)
         next = at->next;
         if (tci_link_flush(link) || link->send_errno != 0)
             may_sleep = false;
-        else if (tci_link_has_output(link) && (link->watch.interest & TC_WRITABLE) == 0)
+        else if (tci_log_unsent(&link->log) > 0 && (link->watch.interest & TC_WRITABLE) == 0)
             (void)tci_watch_change(&link->watch, TC_READABLE | TC_WRITABLE);
     }
     return may_sleep;
@@ -258,7 +246,12 @@ static void tcp_caps(const struct tci_transport *self, struct tci_caps *caps_out
 
 static void tcp_stats(const struct tci_transport *self, struct tci_transport_stats *stats_out)
 {
-    *stats_out = ((const struct tci_tcp *)self)->stats;
+    const struct tci_tcp *tcp = (const struct tci_tcp *)self;
+
+    *stats_out = tcp->stats;
+    for (uint32_t i = 0; i < tcp->size; i++)
+        if (tcp->links[i] != NULL)
+            stats_out->bytes_kept += tci_log_kept(&tcp->links[i]->log);
 }
 
 /* ---- Leaving ---- */
@@ -276,7 +269,8 @@ static bool has_ended(const struct tci_link *link)
     if (link == NULL || link->state == TCI_LINK_NONE || link->state == TCI_LINK_DOWN)
         return true;
     if (link->tcp->is_parting)
-        return link->bye_queued && !tci_link_has_output(link) && has_arrived(link);
+        return link->state == TCI_LINK_HEALING ||
+               (link->bye_queued && !tci_link_has_output(link) && has_arrived(link));
     return link->has_left && link->bye_queued && !tci_link_has_output(link);
 }
 
@@ -416,6 +410,13 @@ static const struct tci_transport_ops tcp_ops = {
     .close = tcp_close,
 };
 
+static uint64_t heal_time(const tc_config *config)
+{
+    if (config->heal_ms == 0)
+        return HEAL_MS * TCI_NS_PER_MS;
+    return config->heal_ms < 0 ? 0 : (uint64_t)config->heal_ms * TCI_NS_PER_MS;
+}
+
 static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
                                const struct tci_boot_result *result)
 {
@@ -440,6 +441,7 @@ static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
     if (tcp->eager_max > TCI_TCP_EAGER_MAX)
         tcp->eager_max = TCI_TCP_EAGER_MAX;
     tcp->window = tci_max(TCI_TCP_WINDOW, 4 * (tcp->eager_max + TCI_TCP_EAGER_COST));
+    tcp->heal_ns = heal_time(&context->config);
     memcpy(tcp->group_id, result->group_id, TCI_GROUP_ID);
     tci_list_init(&tcp->open);
     tci_list_init(&tcp->sending);
@@ -471,6 +473,7 @@ static bool take_links(struct tci_tcp *tcp, struct tci_boot_result *result)
         if (link == NULL || tci_link_up(link, result->fds[i]) != 0)
             return false;
         result->fds[i] = -1;
+        tci_link_give_token(link);
     }
     return true;
 }

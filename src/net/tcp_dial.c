@@ -21,6 +21,7 @@
  */
 enum { GREETING = TCI_HEAD_BYTES + TCI_HELLO_BYTES };
 enum { BACKOFF_MIN_MS = 5, BACKOFF_MAX_MS = 500, ACCEPTS_MAX = 16, ACCEPT_PAUSE_MS = 100 };
+enum { PATIENCE_MAX_MS = 8000 };
 
 struct tci_half {
     struct tci_list link; /* in tcp->halves */
@@ -37,9 +38,12 @@ static uint64_t now_plus_ms(struct tci_tcp *tcp, uint64_t ms)
     return tcp->exec->ops->now_ns(tcp->exec) + ms * TCI_NS_PER_MS;
 }
 
-static bool send_greeting(int fd, uint8_t kind, const struct tci_hello *hello)
+/* To REFUSE a link that is made again says whether there is no hope for it. */
+enum { REFUSED_FOR_NOW, REFUSED_FOR_GOOD };
+
+static bool send_greeting(int fd, uint8_t kind, const struct tci_hello *hello, uint64_t refusal)
 {
-    struct tci_frame frame = {.kind = kind};
+    struct tci_frame frame = {.kind = kind, .total = refusal};
     uint8_t wire[GREETING];
 
     if (kind != TCI_FRAME_REFUSE) {
@@ -54,8 +58,7 @@ static bool send_greeting(int fd, uint8_t kind, const struct tci_hello *hello)
 
 /* ---- Dialing ---- */
 
-/* Without memory for the timer the link is lost at the next poll. */
-static void wake_at(struct tci_link *link, uint64_t when_ns)
+void tci_link_wake_at(struct tci_link *link, uint64_t when_ns)
 {
     struct tci_tcp *tcp = link->tcp;
 
@@ -66,7 +69,7 @@ static void wake_at(struct tci_link *link, uint64_t when_ns)
         tci_list_add(&tcp->sending, &link->sending_link);
 }
 
-static void dial_failed(struct tci_link *link, int error)
+void tci_link_dial_failed(struct tci_link *link, int error)
 {
     struct tci_tcp *tcp = link->tcp;
     uint64_t next_ns = now_plus_ms(tcp, link->backoff_ms);
@@ -78,11 +81,11 @@ static void dial_failed(struct tci_link *link, int error)
     link->dial_errno = error;
     link->refusals = error == ECONNREFUSED ? link->refusals + 1 : 0;
     link->backoff_ms = (uint32_t)tci_min(2 * (size_t)link->backoff_ms, BACKOFF_MAX_MS);
-    if (link->refusals == TCI_TCP_REFUSALS_MAX)
+    if (link->refusals >= link->refusals_max)
         link->deadline_ns = now_plus_ms(tcp, 0);
     if (link->yields || next_ns > link->deadline_ns)
         next_ns = link->deadline_ns;
-    wake_at(link, next_ns);
+    tci_link_wake_at(link, next_ns);
 }
 
 static void link_stands(struct tci_link *link)
@@ -96,14 +99,25 @@ static void link_stands(struct tci_link *link)
     if (tci_link_up(link, fd) == 0)
         return;
     link->fd = fd;
-    dial_failed(link, errno);
+    tci_link_dial_failed(link, errno);
+}
+
+static void refused(struct tci_link *link, bool is_for_good)
+{
+    if (link->state == TCI_LINK_HEALING && is_for_good) {
+        tci_link_lose(link, TC_REASON_LINK_DEAD,
+                      "has given up the link after its connection broke");
+        return;
+    }
+    link->yields = link->state == TCI_LINK_DIALING;
+    tci_link_dial_failed(link, link->yields ? ETIMEDOUT : EAGAIN);
 }
 
 /* The answer, read no further than it goes. */
 static void read_answer(struct tci_link *link)
 {
     struct tci_tcp *tcp = link->tcp;
-    uint8_t *wire = link->rx.notice;
+    uint8_t *wire = link->greeting;
     struct tci_hello hello;
     struct tci_frame frame;
     ssize_t got;
@@ -115,26 +129,26 @@ static void read_answer(struct tci_link *link)
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (got <= 0) {
-            dial_failed(link, got == 0 ? ECONNRESET : errno);
+            tci_link_dial_failed(link, got == 0 ? ECONNRESET : errno);
             return;
         }
         link->greet_have += (unsigned)got;
         if (link->greet_have < TCI_HEAD_BYTES)
             return;
         if (tci_frame_decode(wire, &frame) != NULL) {
-            dial_failed(link, EPROTO);
+            tci_link_dial_failed(link, EPROTO);
             return;
         }
         if (frame.kind == TCI_FRAME_REFUSE) {
-            link->yields = true;
-            dial_failed(link, ETIMEDOUT);
+            refused(link, frame.total == REFUSED_FOR_GOOD);
             return;
         }
     } while (link->greet_have < GREETING);
     if (frame.kind != TCI_FRAME_WELCOME ||
         tci_hello_decode(wire + TCI_HEAD_BYTES, &hello) != NULL || hello.from != tcp->rank ||
-        hello.to != link->peer || memcmp(hello.group_id, tcp->group_id, TCI_GROUP_ID) != 0) {
-        dial_failed(link, EPROTO);
+        hello.to != link->peer || memcmp(hello.group_id, tcp->group_id, TCI_GROUP_ID) != 0 ||
+        tci_link_resume(link, &hello) != NULL) {
+        tci_link_dial_failed(link, EPROTO);
         return;
     }
     link_stands(link);
@@ -143,8 +157,7 @@ static void read_answer(struct tci_link *link)
 static void on_dial_ready(struct tci_watch *watch, uint32_t ready)
 {
     struct tci_link *link = tci_container_of(watch, struct tci_link, watch);
-    struct tci_tcp *tcp = link->tcp;
-    struct tci_hello hello = {.from = tcp->rank, .to = link->peer};
+    struct tci_hello hello;
     int error;
 
     (void)ready;
@@ -154,19 +167,19 @@ static void on_dial_ready(struct tci_watch *watch, uint32_t ready)
     }
     error = tci_sock_connect_result(link->fd);
     if (error != 0) {
-        dial_failed(link, error);
+        tci_link_dial_failed(link, error);
         return;
     }
-    memcpy(hello.group_id, tcp->group_id, TCI_GROUP_ID);
-    if (!send_greeting(link->fd, TCI_FRAME_HELLO, &hello) ||
+    tci_link_hello(link, &hello);
+    if (!send_greeting(link->fd, TCI_FRAME_HELLO, &hello, 0) ||
         tci_watch_change(watch, TC_READABLE) != 0) {
-        dial_failed(link, ECONNRESET);
+        tci_link_dial_failed(link, ECONNRESET);
         return;
     }
     link->has_greeted = true;
 }
 
-static void dial_once(struct tci_link *link)
+void tci_link_dial_once(struct tci_link *link)
 {
     struct tci_error error = {0};
     bool is_up;
@@ -175,22 +188,38 @@ static void dial_once(struct tci_link *link)
     link->greet_have = 0;
     if (tci_sock_connect(&link->addr, &link->fd, &is_up, &error) != TC_OK) {
         link->fd = -1;
-        dial_failed(link, errno != 0 ? errno : ECONNREFUSED);
+        tci_link_dial_failed(link, errno != 0 ? errno : ECONNREFUSED);
         return;
     }
     link->watch.fn = on_dial_ready;
-    if (tci_watch_add(link->tcp->loop, &link->watch, link->fd, TC_WRITABLE) != 0)
-        dial_failed(link, errno);
+    if (tci_watch_add(link->tcp->loop, &link->watch, link->fd, TC_WRITABLE) != 0) {
+        tci_link_dial_failed(link, errno);
+        return;
+    }
+    /* A try that hangs is ended by the deadline; when a link is made again, by its own. */
+    if (link->state == TCI_LINK_HEALING) {
+        link->heal.giveup_ns = now_plus_ms(link->tcp, link->heal.patience_ms);
+        link->heal.patience_ms =
+            (uint32_t)tci_min(2 * (size_t)link->heal.patience_ms, PATIENCE_MAX_MS);
+        tci_link_wake_at(link, link->heal.giveup_ns < link->deadline_ns ? link->heal.giveup_ns
+                                                                        : link->deadline_ns);
+    } else {
+        tci_link_wake_at(link, link->deadline_ns);
+    }
 }
 
 void tci_link_on_dial_timer(struct tci_timer *timer)
 {
     struct tci_link *link = tci_container_of(timer, struct tci_link, timer);
 
+    if (link->state == TCI_LINK_HEALING) {
+        tci_link_on_heal_timer(link);
+        return;
+    }
     TC_ASSERT(link->state == TCI_LINK_DIALING);
     if (now_plus_ms(link->tcp, 0) < link->deadline_ns) {
         if (link->fd < 0 && !link->yields)
-            dial_once(link);
+            tci_link_dial_once(link);
         return;
     }
     if (link->probe_fn != NULL && link->live == 0 && !tci_link_has_output(link)) {
@@ -221,13 +250,13 @@ static void dial_until(struct tci_link *link, uint64_t deadline_ns)
     link->state = TCI_LINK_DIALING;
     link->deadline_ns = deadline_ns;
     link->backoff_ms = BACKOFF_MIN_MS;
-    if (link->addr.len == 0)
-        link->deadline_ns = now_plus_ms(link->tcp, 0); /* there is nothing to dial */
-    else
-        dial_once(link);
-    /* A try that hangs is ended by the deadline. */
-    if (link->timer.heap_at == 0)
-        wake_at(link, link->deadline_ns);
+    link->refusals_max = TCI_TCP_REFUSALS_MAX;
+    if (link->addr.len != 0) {
+        tci_link_dial_once(link);
+        return;
+    }
+    link->deadline_ns = now_plus_ms(link->tcp, 0); /* there is nothing to dial */
+    tci_link_wake_at(link, link->deadline_ns);
 }
 
 void tci_link_dial(struct tci_link *link)
@@ -264,7 +293,7 @@ void tci_link_dial_end(struct tci_link *link)
     struct tci_exec *exec = link->tcp->exec;
 
     exec->ops->timer_clear(exec, &link->timer);
-    if (link->state != TCI_LINK_DIALING)
+    if (link->state != TCI_LINK_DIALING && link->state != TCI_LINK_HEALING)
         return;
     tci_watch_del(&link->watch);
     if (link->fd >= 0)
@@ -290,26 +319,50 @@ static void half_free(struct tci_half *half, bool is_link)
     tci_free(half);
 }
 
+/* Whether this side takes a connection that is to be a new link. */
+static bool wants(const struct tci_tcp *tcp, const struct tci_link *link)
+{
+    return link->state == TCI_LINK_NONE ||
+           (link->state == TCI_LINK_DIALING &&
+            !(tcp->rank < link->peer && link->fd >= 0 && link->has_greeted));
+}
+
+/* What becomes of a connection: its greeting was true. */
+static enum tci_heal_answer judge(const struct tci_half *half, const struct tci_link *link,
+                                  const struct tci_hello *hello)
+{
+    if (hello->attempt == 0 && wants(half->tcp, link))
+        return TCI_HEAL_TAKE;
+    if (hello->attempt != 0 || link->state == TCI_LINK_UP || link->state == TCI_LINK_HEALING) {
+        enum tci_heal_answer answer = tci_link_judge(link, hello, half->fd);
+
+        if (hello->attempt != 0 || answer == TCI_HEAL_TAKE)
+            return answer;
+    }
+    return TCI_HEAL_LATER;
+}
+
 static void half_greeted(struct tci_half *half, const struct tci_hello *hello)
 {
     struct tci_tcp *tcp = half->tcp;
-    struct tci_link *link = tci_link_get(tcp, hello->from);
+    struct tci_link *link =
+        hello->attempt == 0 ? tci_link_get(tcp, hello->from) : tcp->links[hello->from];
+    enum tci_heal_answer answer = link == NULL ? TCI_HEAL_STRAY : judge(half, link, hello);
+    struct tci_hello reply = *hello;
     int fd = half->fd;
 
-    if (link == NULL || link->state == TCI_LINK_UP || link->state == TCI_LINK_DOWN ||
-        (link->state == TCI_LINK_DIALING && tcp->rank < hello->from && link->fd >= 0 &&
-         link->has_greeted)) {
-        (void)send_greeting(fd, TCI_FRAME_REFUSE, NULL);
-        half_free(half, false);
-        return;
+    if (answer == TCI_HEAL_LATER || answer == TCI_HEAL_GONE)
+        (void)send_greeting(fd, TCI_FRAME_REFUSE, NULL,
+                            answer == TCI_HEAL_GONE ? REFUSED_FOR_GOOD : REFUSED_FOR_NOW);
+    if (answer == TCI_HEAL_TAKE) {
+        reply.received = link->received;
+        if (reply.token == 0)
+            reply.token = link->heal.token;
+        if (!send_greeting(fd, TCI_FRAME_WELCOME, &reply, 0))
+            answer = TCI_HEAL_STRAY;
     }
-    if (!send_greeting(fd, TCI_FRAME_WELCOME, hello)) {
-        half_free(half, false);
-        return;
-    }
-    half_free(half, true);
-    tci_link_dial_end(link);
-    if (tci_link_up(link, fd) == 0)
+    half_free(half, answer == TCI_HEAL_TAKE);
+    if (answer != TCI_HEAL_TAKE || tci_link_take_again(link, hello, fd))
         return;
     close(fd);
     tci_link_lose(link, TC_REASON_NONE, "connected, but cannot be watched: %s", strerror(errno));

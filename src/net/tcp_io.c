@@ -141,6 +141,7 @@ static const char *take(struct tci_link *link, const struct reading *reading, si
     const char *wrong = NULL;
 
     link->tcp->stats.bytes_received += len;
+    link->received += len;
     if (reading->iov[0].iov_base != link->tcp->input) {
         size_t part = tci_min(len, reading->iov[0].iov_len);
 
@@ -152,18 +153,6 @@ static const char *take(struct tci_link *link, const struct reading *reading, si
     if (wrong == NULL && len > 0)
         wrong = take_input(link, link->tcp->input, len);
     return wrong;
-}
-
-/* How the stream ended. */
-static void end_of_stream(struct tci_link *link, ssize_t result, int error)
-{
-    if (result == 0 || error == ECONNRESET || error == EPIPE)
-        tci_link_lose(
-            link, TC_REASON_EXITED,
-            "has closed its connection: it was killed, or ended without tc_dist_finalize");
-    else
-        tci_link_lose(link, tci_link_errno_reason(error), "cannot be heard any more: %s",
-                      tci_link_errno_text(error));
 }
 
 unsigned tci_link_read(struct tci_link *link)
@@ -186,7 +175,7 @@ unsigned tci_link_read(struct tci_link *link)
         if (got < 0 && errno == EAGAIN)
             break;
         if (got <= 0) {
-            end_of_stream(link, got, errno);
+            tci_link_break(link, got == 0 ? 0 : errno);
             return reads + 1;
         }
         bytes += (size_t)got;

@@ -28,6 +28,7 @@ struct tci_link *tci_link_get(struct tci_tcp *tcp, uint32_t peer)
     link->fd = -1;
     link->addr = tcp->addrs[peer];
     link->timer.fn = tci_link_on_dial_timer;
+    link->log.release = tci_link_on_release;
     tci_list_init(&link->open_link);
     tci_list_init(&link->sending_link);
     tci_list_init(&link->flows);
@@ -41,7 +42,7 @@ static void on_ready(struct tci_watch *watch, uint32_t ready)
 
     if ((ready & TC_WRITABLE) != 0) {
         (void)tci_link_flush(link);
-        if (link->state == TCI_LINK_UP && !tci_link_has_output(link))
+        if (link->state == TCI_LINK_UP && tci_log_unsent(&link->log) == 0)
             (void)tci_watch_change(watch, TC_READABLE);
     }
     if (link->state == TCI_LINK_UP && (ready & TC_READABLE) != 0)
@@ -60,7 +61,7 @@ int tci_link_up(struct tci_link *link, int fd)
 {
     struct tci_tcp *tcp = link->tcp;
 
-    TC_ASSERT(link->state == TCI_LINK_NONE || link->state == TCI_LINK_DIALING);
+    TC_ASSERT(link->state != TCI_LINK_UP && link->state != TCI_LINK_DOWN);
     TC_ASSERT(link->fd == -1);
     link->watch.fn = on_ready;
     if (tci_watch_add(tcp->loop, &link->watch, fd, TC_READABLE) != 0)
@@ -109,33 +110,35 @@ static void end_early(void *arg, struct tci_early *early)
         tci_link_drop_early(ending->link, early);
 }
 
+void tci_link_drop_fd(struct tci_link *link)
+{
+    tci_watch_del(&link->watch);
+    if (link->state == TCI_LINK_UP) {
+        link->tcp->stats.links_open--;
+        show_link(link, TCI_TRACE_LINK_DOWN);
+    }
+    tci_list_del(&link->open_link);
+    tci_list_del(&link->sending_link);
+    if (link->fd >= 0)
+        close(link->fd);
+    link->fd = -1;
+}
+
 static void link_end(struct tci_link *link, tc_status_t status)
 {
     struct tci_tcp *tcp = link->tcp;
     struct ending ending = {link, status};
 
     tci_link_dial_end(link);
-    tci_watch_del(&link->watch);
-    if (link->state == TCI_LINK_UP) {
-        tcp->stats.links_open--;
-        show_link(link, TCI_TRACE_LINK_DOWN);
-    }
+    tci_link_drop_fd(link);
     link->state = TCI_LINK_DOWN;
-    tci_list_del(&link->open_link);
-    tci_list_del(&link->sending_link);
-    if (link->fd >= 0)
-        close(link->fd);
-    link->fd = -1;
     link->rx.xfer = NULL;
     link->rx.early = NULL;
     link->rx.mode = TCI_RX_HEAD;
     tci_link_abort_sends(link, NULL, status);
     tci_match_each_xfer(&tcp->match, end_xfer, &ending);
     tci_match_each_early(&tcp->match, end_early, &ending);
-    tci_free(link->out.data);
-    tci_free(link->tx.copy);
-    memset(&link->out, 0, sizeof(link->out));
-    memset(&link->tx, 0, sizeof(link->tx));
+    tci_log_fini(&link->log);
     TC_ASSERT(link->live == 0);
     tci_link_end_probe(link, false);
 }
@@ -193,32 +196,16 @@ void tci_link_lose(struct tci_link *link, tc_reason_t reason, const char *fmt, .
     tci_tcp_check_left(tcp);
 }
 
-uint8_t *tci_link_out_room(struct tci_link *link, size_t more)
-{
-    struct tci_out *out = &link->out;
-
-    if (out->room - out->len < more) {
-        size_t room = tci_max(2 * out->room, out->len + tci_max(more, 2048));
-        uint8_t *data = tci_realloc_array(out->data, room, 1);
-
-        if (data == NULL)
-            return NULL;
-        out->data = data;
-        out->room = room;
-    }
-    return out->data + out->len;
-}
-
 void tci_link_control(struct tci_link *link, struct tci_frame *frame, const uint8_t *payload)
 {
     size_t len = TCI_HEAD_BYTES + (size_t)frame->length;
     uint8_t *at;
 
-    if (link->state == TCI_LINK_DOWN || link->bye_queued)
+    if (link->state == TCI_LINK_DOWN || (link->bye_queued && frame->kind != TCI_FRAME_ACK))
         return;
     if (tci_list_is_empty(&link->sending_link) && link->state == TCI_LINK_UP)
         tci_list_add(&link->tcp->sending, &link->sending_link);
-    at = tci_link_out_room(link, len);
+    at = tci_log_room(&link->log, len, 0);
     if (at == NULL) {
         link->send_errno = ENOMEM;
         return;
@@ -228,7 +215,15 @@ void tci_link_control(struct tci_link *link, struct tci_frame *frame, const uint
     tci_frame_encode(frame, at);
     if (payload != NULL)
         memcpy(at + TCI_HEAD_BYTES, payload, (size_t)frame->length);
-    link->out.len += len;
+    tci_log_add(&link->log, len);
+}
+
+void tci_link_say_ack(struct tci_link *link)
+{
+    struct tci_frame frame = {.kind = TCI_FRAME_ACK, .total = link->received};
+
+    link->received_told = link->received;
+    tci_link_control(link, &frame, NULL);
 }
 
 /* Last of all: only when no send is live. */

@@ -9,6 +9,7 @@
 #include "core/pool.h"
 #include "net/frame.h"
 #include "net/tcp.h"
+#include "net/tcp_log.h"
 
 /*   tcp.c       the port's verbs, the source, abort, leave, close
  *   tcp_dial.c  links are made: dialed, accepted, greeted
@@ -17,12 +18,17 @@
  *   tcp_recv.c  frames are matched with receives
  *   tcp_look.c  how links stand
  *   tcp_io.c    bytes are read into frames and to their places
+ *   tcp_log.c   what was sent is kept until the peer has it
+ *   tcp_heal.c  a connection that broke is made again, and goes on where it was
  */
 
 enum {
     /* Payload of one frame: an urgent message waits for this much at most, 0.15 ms on loopback.
      * 64 MiB take 14.0 ms in such pieces, 14.6 to 15.4 in halves and quarters of them. */
     TCI_TCP_SEGMENT = 1024 * 1024,
+    /* A receiver tells how far it has come after so much, and behind each message that its sender
+     * has not copied. */
+    TCI_TCP_ACK_EVERY = 128 * 1024,
     /* Small messages behind the first of a turn are gathered, and leave in one system call. */
     TCI_TCP_GATHER_MAX = 1024,
     TCI_TCP_GATHERED_MAX = 64 * 1024,
@@ -54,7 +60,8 @@ enum tci_link_state {
     TCI_LINK_NONE,    /* not needed yet */
     TCI_LINK_DIALING, /* connecting, greeting, or waiting to try again */
     TCI_LINK_UP,
-    TCI_LINK_DOWN /* for good */
+    TCI_LINK_HEALING, /* its connection broke: dialed again, or waited for */
+    TCI_LINK_DOWN     /* for good */
 };
 
 /* Where the payload of the frame that is being read goes. */
@@ -69,25 +76,6 @@ struct tci_rx {
     struct tci_frame frame;
     uint8_t head[TCI_HEAD_BYTES];
     uint8_t notice[TCI_NOTICE_BYTES];
-};
-
-/* The frame with payload that is being sent. */
-struct tci_tx {
-    bool is_busy;
-    uint8_t head[TCI_HEAD_BYTES];
-    unsigned head_done;
-    const uint8_t *payload; /* borrowed from the transfer, or `copy` */
-    size_t left;
-    struct tci_xfer *xfer; /* NULL once it was aborted */
-    struct tci_flow *flow; /* of xfer; NULL when it is in none */
-    uint8_t *copy;         /* owned: the rest of a frame whose transfer was aborted; or NULL */
-};
-
-/* Encoded frames without payload of their own in user memory: control, and small messages. */
-struct tci_out {
-    uint8_t *data; /* owned */
-    size_t len, done, room;
-    size_t before; /* bytes up to here go before the frame of tx, the others after it */
 };
 
 struct tci_link {
@@ -108,17 +96,18 @@ struct tci_link {
     struct tci_timer timer; /* tries again, or gives up */
     uint64_t deadline_ns;
     uint32_t backoff_ms;
-    unsigned greet_have; /* bytes of the answer, in rx.notice */
+    unsigned greet_have; /* bytes of the answer */
+    uint8_t greeting[TCI_HEAD_BYTES + TCI_HELLO_BYTES];
     bool has_greeted;
     int dial_errno;            /* how the last try failed */
     unsigned refusals;         /* tries in a row that were refused */
+    unsigned refusals_max;     /* so many tell that the peer is gone */
     bool yields;               /* refused: the peer's own connection will come */
     tci_tcp_probe_fn probe_fn; /* NULL: it is needed, so that to fail is a loss */
     void *probe_arg;           /* borrowed until probe_fn is called */
     /* Once it stands. */
     struct tci_rx rx;
-    struct tci_tx tx;
-    struct tci_out out;
+    struct tci_log log;
     struct tci_list flows; /* most urgent first */
     size_t flow_count;
     uint32_t seq_out, seq_in;
@@ -129,8 +118,19 @@ struct tci_link {
     uint64_t eager_told;     /* value of the last ack that was sent */
     uint64_t eager_held;     /* bytes in our early store */
     uint32_t early_held;     /* credits and wants that we remember */
-    uint32_t live, sends;    /* transfers with this peer; of these, sends */
-    uint32_t large;          /* receives whose credit has been sent */
+    uint64_t received;       /* bytes of the peer's stream */
+    uint64_t received_told;  /* as of the last ack that was sent */
+    struct {
+        uint64_t token;     /* made at random with the link; 0: none is known yet */
+        uint64_t since_ns;  /* when the connection broke */
+        uint64_t giveup_ns; /* when this try to make it again has taken too long */
+        int error;          /* how it broke; 0: the stream ended */
+        uint32_t tries;     /* to make it again, in all */
+        uint32_t seen;      /* the last of the peer's */
+        uint32_t patience_ms;
+    } heal;
+    uint32_t live, sends; /* transfers with this peer; of these, sends */
+    uint32_t large;       /* receives whose credit has been sent */
 };
 
 struct tci_tcp {
@@ -156,6 +156,7 @@ struct tci_tcp {
     uint64_t probe_ms;
     size_t eager_max;
     uint64_t window;
+    uint64_t heal_ns; /* how long a peer may stay away; 0: not at all */
     uint8_t *input;   /* owned, TCI_TCP_INPUT */
     uint8_t *staging; /* owned, TCI_TCP_STAGING and room for an element */
     uint64_t live;    /* transfers in all */
@@ -208,25 +209,61 @@ const char *tci_link_errno_text(int error);
 tc_reason_t tci_link_errno_reason(int error);
 /* The end without a loss: closed by us. */
 void tci_link_fini(struct tci_link *link);
+/* Stop to use the connection, and close it. */
+void tci_link_drop_fd(struct tci_link *link);
 /* Queue a frame of control; fills seq and ack.  Without memory the next poll loses the link. */
 void tci_link_control(struct tci_link *link, struct tci_frame *frame, const uint8_t *payload);
 void tci_link_say_bye(struct tci_link *link);
 /* When both have said goodbye on a link that ends alone: the end of our stream, which is the end of
  * the link at the peer, whose end of stream ends it here. */
 void tci_link_check_parted(struct tci_link *link);
-/* Room for `more` bytes at the end of out; NULL: no memory. */
-uint8_t *tci_link_out_room(struct tci_link *link, size_t more);
+/* Queue an ACK, with all that it tells. */
+void tci_link_say_ack(struct tci_link *link);
 
 /* ---- tcp_dial.c ---- */
 
 void tci_link_dial(struct tci_link *link);                   /* NONE to DIALING */
 void tci_link_dial_end(struct tci_link *link);               /* stops what dialing has begun */
 void tci_link_end_probe(struct tci_link *link, bool stands); /* harmless when there is none */
+/* One try; a failure of it sets the timer of the next. */
+void tci_link_dial_once(struct tci_link *link);
+void tci_link_dial_failed(struct tci_link *link, int error);
+/* Without memory for the timer the link is lost at the next poll. */
+void tci_link_wake_at(struct tci_link *link, uint64_t when_ns);
 void tci_link_on_dial_timer(struct tci_timer *timer);
 int tci_tcp_listen_start(struct tci_tcp *tcp);
 void tci_tcp_listen_end(struct tci_tcp *tcp);
 
+/* ---- tcp_heal.c ---- */
+
+/* The connection has failed, with an errno or, with 0, by the end of its stream: it is made again,
+ * or the peer is lost. */
+void tci_link_break(struct tci_link *link, int error);
+/* A link that was made at the meeting point: the lower rank gives it a token. */
+void tci_link_give_token(struct tci_link *link);
+void tci_link_take_token(struct tci_link *link, uint64_t token);
+/* What this side says of a link when it dials it, anew or again. */
+void tci_link_hello(struct tci_link *link, struct tci_hello *hello_out);
+/* The answer to that came, and the connection is the link's again: NULL, or what is wrong. */
+const char *tci_link_resume(struct tci_link *link, const struct tci_hello *hello);
+/* The time of a try, or of all tries, is over. */
+void tci_link_on_heal_timer(struct tci_link *link);
+/* What to answer to a peer that has dialed a link again. */
+enum tci_heal_answer {
+    TCI_HEAL_STRAY, /* nothing: it does not know the link */
+    TCI_HEAL_GONE,  /* the link has ended here */
+    TCI_HEAL_LATER, /* this rank's own connection is on its way */
+    TCI_HEAL_TAKE
+};
+enum tci_heal_answer tci_link_judge(const struct tci_link *link, const struct tci_hello *hello,
+                                    int fd);
+/* TAKE: a connection takes the place of the one that broke.  False: it cannot be used. */
+bool tci_link_take_again(struct tci_link *link, const struct tci_hello *hello, int fd);
+
 /* ---- tcp_send.c ---- */
+
+/* Of the log of a link. */
+void tci_link_on_release(struct tci_log *log, struct tci_xfer *xfer, uint64_t len, bool is_last);
 
 void tci_tcp_post_send(struct tci_transport *self, struct tci_xfer *xfer);
 /* Write what can be written; true when something was. */

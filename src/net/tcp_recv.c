@@ -108,10 +108,8 @@ void tci_link_drop_early(struct tci_link *link, struct tci_early *early)
 
 void tci_link_ack(struct tci_link *link)
 {
-    struct tci_frame frame = {.kind = TCI_FRAME_ACK};
-
     if (link->eager_consumed - link->eager_told >= link->tcp->window / 2)
-        tci_link_control(link, &frame, NULL);
+        tci_link_say_ack(link);
 }
 
 /* ---- Posting ---- */
@@ -401,6 +399,11 @@ static const char *on_control(struct tci_link *link)
         link->has_left = true;
         return NULL;
     case TCI_FRAME_ACK:
+        if (!tci_log_ack(&link->log, frame->total))
+            return "an acknowledgement of what was never sent";
+        return NULL;
+    case TCI_FRAME_TOKEN:
+        tci_link_take_token(link, frame->key.tag);
         return NULL;
     default:
         return "a greeting on a link that stands";
@@ -411,7 +414,7 @@ const char *tci_link_on_frame(struct tci_link *link)
 {
     const struct tci_frame *frame = &link->rx.frame;
 
-    if (link->has_left)
+    if (link->has_left && frame->kind != TCI_FRAME_ACK)
         return "a frame after its goodbye";
     if (frame->seq != link->seq_in++)
         return "a frame out of sequence";
@@ -469,6 +472,21 @@ static void end_early_message(struct tci_link *link)
     tci_trace_add(tcp->context->trace, &record);
 }
 
+/* The sender of a message that is too long to be copied waits for this, and must not wait until
+ * the loop turns again: the application may have what it has waited for. */
+static void ack_received(struct tci_link *link)
+{
+    const struct tci_frame *frame = &link->rx.frame;
+    bool is_awaited =
+        frame->total > TCI_LOG_COPY_MAX && frame->offset + frame->length == frame->total;
+
+    if (!is_awaited && link->received - link->received_told < TCI_TCP_ACK_EVERY)
+        return;
+    tci_link_say_ack(link);
+    if (is_awaited && link->send_errno == 0)
+        (void)tci_link_flush(link);
+}
+
 const char *tci_link_on_payload(struct tci_link *link)
 {
     struct tci_rx *rx = &link->rx;
@@ -486,6 +504,7 @@ const char *tci_link_on_payload(struct tci_link *link)
     }
     if (rx->frame.kind != TCI_FRAME_DATA)
         return NULL;
+    ack_received(link);
     if (mode == TCI_RX_EARLY) {
         end_early_message(link);
         return NULL;

@@ -12,6 +12,9 @@
 
 enum { PROBE_MIN_MS = 50, PROBE_MAX_MS = 1600, SEND_MAX_BYTES = 2 * 1024 * 1024 };
 
+/* Payloads up to this go into the log with their header: that costs less than another part. */
+enum { COPY_AT_ONCE = 4096, PARTS_MAX = 8, KEPT_MORE = 1024 * 1024 };
+
 static bool is_eager(const struct tci_tcp *tcp, const struct tci_xfer *xfer)
 {
     return xfer->len <= tcp->eager_max;
@@ -24,7 +27,7 @@ static uint64_t eager_cost(const struct tci_xfer *xfer)
 
 bool tci_link_has_output(const struct tci_link *link)
 {
-    return link->tx.is_busy || link->out.done < link->out.len || !tci_list_is_empty(&link->flows) ||
+    return tci_log_unsent(&link->log) > 0 || !tci_list_is_empty(&link->flows) ||
            link->send_errno != 0;
 }
 
@@ -126,109 +129,68 @@ static void make_head(struct tci_link *link, const struct tci_xfer *xfer, size_t
     tci_frame_encode(&frame, head);
 }
 
-static void start_frame(struct tci_link *link, struct tci_flow *flow, struct tci_xfer *xfer)
+/* The last piece is in the log, and what the log needs of it is its own. */
+static void end_sent(struct tci_link *link, struct tci_xfer *xfer)
 {
-    struct tci_tx *tx = &link->tx;
-    size_t done = (size_t)xfer->room[TCI_ROOM_DONE];
-    size_t length = tci_min(xfer->len - done, TCI_TCP_SEGMENT);
+    link->tcp->stats.messages_sent++;
+    tci_link_end_send(link, xfer, TC_OK);
+    if ((link->tcp->is_leaving || link->is_leaving) && link->state == TCI_LINK_UP)
+        tci_link_say_bye(link);
+}
 
-    TC_ASSERT(!tx->is_busy && tx->copy == NULL);
-    if (is_eager(link->tcp, xfer)) { /* in one frame, always */
-        length = xfer->len;
+void tci_link_on_release(struct tci_log *log, struct tci_xfer *xfer, uint64_t len, bool is_last)
+{
+    (void)len;
+    if (is_last)
+        end_sent(tci_container_of(log, struct tci_link, log), xfer);
+}
+
+/* Into the log goes the next piece of a message.  A small one is copied with its header; of a
+ * longer one the log knows how long it needs it. */
+static bool start_frame(struct tci_link *link, struct tci_flow *flow, struct tci_xfer *xfer)
+{
+    struct tci_log *log = &link->log;
+    size_t done = (size_t)xfer->room[TCI_ROOM_DONE];
+    bool is_small = is_eager(link->tcp, xfer);
+    size_t length = is_small ? xfer->len : tci_min(xfer->len - done, TCI_TCP_SEGMENT);
+    size_t now = length <= COPY_AT_ONCE ? length : 0;
+    size_t later = now == 0 && xfer->len <= TCI_LOG_COPY_MAX ? length : 0;
+    uint8_t *head = tci_log_room(log, TCI_HEAD_BYTES + now, later);
+    bool is_last = done + length == xfer->len;
+
+    if (head == NULL) {
+        link->send_errno = ENOMEM;
+        return false;
+    }
+    if (is_small) { /* in one frame, always */
         link->eager_framed += eager_cost(xfer);
         if (flow != NULL)
             link->eager_queued -= eager_cost(xfer);
     }
-    make_head(link, xfer, length, tx->head);
-    tx->is_busy = true;
-    tx->head_done = 0;
-    tx->payload = length > 0 ? (const uint8_t *)xfer->data + done : NULL;
-    tx->left = length;
-    tx->xfer = xfer;
-    tx->flow = flow;
-    link->out.before = link->out.len;
-}
-
-/* The frame has been written. */
-static void end_frame(struct tci_link *link)
-{
-    struct tci_tx *tx = &link->tx;
-    struct tci_xfer *xfer = tx->xfer;
-    struct tci_flow *flow = tx->flow;
-
-    tx->is_busy = false;
-    tx->xfer = NULL;
-    tx->flow = NULL;
-    tci_free(tx->copy);
-    tx->copy = NULL;
-    if (xfer == NULL)
-        return;
-    if (is_eager(link->tcp, xfer))
-        xfer->room[TCI_ROOM_DONE] = xfer->len;
-    else
-        xfer->room[TCI_ROOM_DONE] +=
-            tci_min(xfer->len - (size_t)xfer->room[TCI_ROOM_DONE], TCI_TCP_SEGMENT);
-    if (xfer->room[TCI_ROOM_DONE] == xfer->len) {
-        link->tcp->stats.messages_sent++;
-        if (flow != NULL)
-            del_from_flow(link, flow, xfer);
-        tci_link_end_send(link, xfer, TC_OK);
-    }
+    make_head(link, xfer, length, head);
+    if (now > 0)
+        memcpy(head + TCI_HEAD_BYTES, (const uint8_t *)xfer->data + done, now);
+    tci_log_add(log, TCI_HEAD_BYTES + now);
+    if (now < length)
+        tci_log_add_payload(log, xfer, (const uint8_t *)xfer->data + done, length, is_last, later);
+    xfer->room[TCI_ROOM_DONE] += length;
+    if (flow != NULL && is_last)
+        del_from_flow(link, flow, xfer);
+    if (now == length && is_last)
+        end_sent(link, xfer);
+    return true;
 }
 
 /* ---- Writing ---- */
 
-/* Up to three parts: control before the frame, its header, its payload. */
-static int gather_parts(struct tci_link *link, struct iovec *iov)
-{
-    struct tci_out *out = &link->out;
-    struct tci_tx *tx = &link->tx;
-    size_t control = (tx->is_busy ? out->before : out->len) - out->done;
-    int count = 0;
-
-    if (control > 0)
-        iov[count++] = (struct iovec){out->data + out->done, control};
-    if (!tx->is_busy)
-        return count;
-    if (tx->head_done < TCI_HEAD_BYTES)
-        iov[count++] = (struct iovec){tx->head + tx->head_done, TCI_HEAD_BYTES - tx->head_done};
-    if (tx->left > 0)
-        iov[count++] = (struct iovec){(void *)(uintptr_t)tx->payload, tx->left};
-    return count;
-}
-
-static void advance(struct tci_link *link, size_t sent)
-{
-    struct tci_out *out = &link->out;
-    struct tci_tx *tx = &link->tx;
-    size_t part = tci_min(sent, (tx->is_busy ? out->before : out->len) - out->done);
-
-    link->tcp->stats.bytes_sent += sent;
-    out->done += part;
-    sent -= part;
-    if (out->done == out->len)
-        out->done = out->len = out->before = 0;
-    if (!tx->is_busy)
-        return;
-    part = tci_min(sent, TCI_HEAD_BYTES - tx->head_done);
-    tx->head_done += (unsigned)part;
-    sent -= part;
-    TC_ASSERT(sent <= tx->left);
-    if (sent > 0)
-        tx->payload += sent;
-    tx->left -= sent;
-    if (tx->head_done == TCI_HEAD_BYTES && tx->left == 0)
-        end_frame(link);
-}
-
 /* One system call; what was written, 0 when nothing can be now. */
 static size_t write_some(struct tci_link *link)
 {
-    struct iovec iov[3];
-    struct msghdr message = {.msg_iov = iov};
+    struct iovec parts[PARTS_MAX];
+    struct msghdr message = {.msg_iov = parts};
     ssize_t sent;
 
-    message.msg_iovlen = (size_t)gather_parts(link, iov);
+    message.msg_iovlen = (size_t)tci_log_parts(&link->log, parts, PARTS_MAX);
     if (message.msg_iovlen == 0)
         return 0;
     do
@@ -239,8 +201,15 @@ static size_t write_some(struct tci_link *link)
             link->send_errno = errno;
         return 0;
     }
-    advance(link, (size_t)sent);
+    link->tcp->stats.bytes_sent += (uint64_t)sent;
+    tci_log_sent(&link->log, (size_t)sent);
     return (size_t)sent;
+}
+
+/* What is kept for a peer that does not say that it has it ends somewhere. */
+static bool has_log_room(const struct tci_link *link)
+{
+    return tci_log_kept(&link->log) <= link->tcp->window + KEPT_MORE;
 }
 
 /* The next frame of the flow whose turn it is; then it is the turn of the next as urgent. */
@@ -249,13 +218,12 @@ static bool start_next(struct tci_link *link)
     struct tci_list *first = tci_list_first(&link->flows);
     struct tci_flow *flow;
 
-    if (first == NULL)
+    if (first == NULL || !has_log_room(link))
         return false;
     flow = tci_container_of(first, struct tci_flow, link);
     tci_list_del(&flow->link);
     place_flow(link, flow);
-    start_frame(link, flow, flow->xfers.head);
-    return true;
+    return start_frame(link, flow, flow->xfers.head);
 }
 
 bool tci_link_flush(struct tci_link *link)
@@ -265,8 +233,8 @@ bool tci_link_flush(struct tci_link *link)
     if (link->state != TCI_LINK_UP)
         return false;
     while (sent > 0 && bytes < SEND_MAX_BYTES && link->send_errno == 0) {
-        if (!link->tx.is_busy)
-            (void)start_next(link);
+        while (tci_log_unsent(&link->log) <= COPY_AT_ONCE && start_next(link))
+            continue;
         sent = write_some(link);
         bytes += sent;
     }
@@ -290,42 +258,33 @@ static void send_now(struct tci_link *link, struct tci_xfer *xfer)
     struct tci_tcp *tcp = link->tcp;
 
     link->sent_pass = tcp->passes;
-    start_frame(link, NULL, xfer);
+    if (!start_frame(link, NULL, xfer))
+        tci_link_end_send(link, xfer, TC_ERR_ALLOC);
     (void)write_some(link);
-    if (link->tx.is_busy && tci_list_is_empty(&link->sending_link))
+    if (tci_link_has_output(link) && tci_list_is_empty(&link->sending_link))
         tci_list_add(&tcp->sending, &link->sending_link);
 }
 
-/* Not the first of this turn: copied, to leave with its neighbours at the next poll. */
+/* Not the first of this turn: it leaves with its neighbours at the next poll. */
 static bool gather_small(struct tci_link *link, struct tci_xfer *xfer)
 {
     struct tci_tcp *tcp = link->tcp;
-    struct tci_out *out = &link->out;
-    uint8_t *at;
+    size_t len = xfer->len;
 
-    if (link->sent_pass != tcp->passes || xfer->len > TCI_TCP_GATHER_MAX ||
-        out->len - out->done > TCI_TCP_GATHERED_MAX)
+    if (link->sent_pass != tcp->passes || len > TCI_TCP_GATHER_MAX)
         return false;
-    at = tci_link_out_room(link, TCI_HEAD_BYTES + xfer->len);
-    if (at == NULL)
+    if (!start_frame(link, NULL, xfer))
         return false;
-    make_head(link, xfer, xfer->len, at);
-    if (xfer->len > 0)
-        memcpy(at + TCI_HEAD_BYTES, xfer->data, xfer->len);
-    out->len += TCI_HEAD_BYTES + xfer->len;
-    link->eager_framed += eager_cost(xfer);
-    tcp->stats.messages_sent++;
-    tcp->stats.bytes_copied += xfer->len;
+    tcp->stats.bytes_copied += len;
     if (tci_list_is_empty(&link->sending_link))
         tci_list_add(&tcp->sending, &link->sending_link);
-    tci_link_end_send(link, xfer, TC_OK);
     return true;
 }
 
 static bool is_idle(const struct tci_link *link)
 {
-    return link->state == TCI_LINK_UP && !link->tx.is_busy && tci_list_is_empty(&link->flows) &&
-           link->send_errno == 0;
+    return link->state == TCI_LINK_UP && tci_list_is_empty(&link->flows) && link->send_errno == 0 &&
+           tci_log_unsent(&link->log) <= TCI_TCP_GATHERED_MAX && has_log_room(link);
 }
 
 static void send_admitted(struct tci_link *link, struct tci_xfer *xfer)
@@ -472,39 +431,13 @@ void tci_link_on_credit(struct tci_link *link, const struct tci_frame *frame)
 
 /* ---- Abort ---- */
 
-/* The rest of a frame whose header is out must follow.  It is copied, so that the memory is free
- * and the peer, who may not know of the abort yet, still gets nothing but true data. */
-static void orphan_frame(struct tci_link *link)
-{
-    struct tci_tx *tx = &link->tx;
-
-    tx->xfer = NULL;
-    tx->flow = NULL;
-    if (link->state != TCI_LINK_UP) {
-        tx->is_busy = false;
-        return;
-    }
-    if (tx->left == 0)
-        return;
-    tx->copy = tci_alloc_raw(tx->left);
-    if (tx->copy == NULL) {
-        link->send_errno = ENOMEM;
-        tx->is_busy = false;
-        return;
-    }
-    memcpy(tx->copy, tx->payload, tx->left);
-    tx->payload = tx->copy;
-}
-
 static void abort_flow(struct tci_link *link, struct tci_flow *flow, tc_status_t status)
 {
     struct tci_xfer *xfer, *next;
 
     for (xfer = flow->xfers.head; xfer != NULL; xfer = next) {
         next = xfer->room_next;
-        if (xfer == link->tx.xfer)
-            orphan_frame(link);
-        else if (is_eager(link->tcp, xfer))
+        if (is_eager(link->tcp, xfer))
             link->eager_queued -= eager_cost(xfer);
         tci_xfers_del(&flow->xfers, xfer);
         tci_link_end_send(link, xfer, status);
@@ -513,16 +446,32 @@ static void abort_flow(struct tci_link *link, struct tci_flow *flow, tc_status_t
     tci_pool_put(&link->tcp->flows, flow);
 }
 
+/* What has begun must follow.  It is copied, so that the memory is free and the peer, who may not
+ * know of the abort yet, still gets nothing but true data. */
+static void abort_logged(struct tci_link *link, const struct tci_key *key, tc_status_t status)
+{
+    struct tci_log *log = &link->log;
+
+    for (uint64_t at = log->first; at != log->last; at++) {
+        struct tci_span *span = tci_log_span(log, at);
+        struct tci_xfer *xfer = span->xfer;
+
+        if (xfer == NULL || (key != NULL && !tci_key_is_same_tag(&xfer->key, key)))
+            continue;
+        if (link->state == TCI_LINK_DOWN)
+            span->xfer = NULL; /* nothing is sent any more */
+        else if (!tci_log_own(log, span))
+            link->send_errno = ENOMEM;
+        if (span->is_last)
+            tci_link_end_send(link, xfer, status);
+    }
+}
+
 void tci_link_abort_sends(struct tci_link *link, const struct tci_key *key, tc_status_t status)
 {
-    struct tci_xfer *xfer = link->tx.xfer;
     struct tci_list *at, *next;
 
-    if (xfer != NULL && link->tx.flow == NULL &&
-        (key == NULL || tci_key_is_same_tag(&xfer->key, key))) {
-        orphan_frame(link);
-        tci_link_end_send(link, xfer, status);
-    }
+    abort_logged(link, key, status);
     for (at = link->flows.next; at != &link->flows; at = next) {
         struct tci_flow *flow = tci_container_of(at, struct tci_flow, link);
 
