@@ -374,16 +374,23 @@ static void strangers_at_the_door_are_counted(void **state)
     assert_int_equal(net.nodes[0].losses, 0);
 }
 
-static void greet(int fd, uint32_t from, uint32_t to, uint8_t id)
+static void greet_again(int fd, struct tci_hello hello, uint8_t id)
 {
     struct tci_frame frame = {.kind = TCI_FRAME_HELLO, .length = TCI_HELLO_BYTES};
-    struct tci_hello hello = {.from = from, .to = to};
     uint8_t wire[TCI_HEAD_BYTES + TCI_HELLO_BYTES];
 
     memset(hello.group_id, id, sizeof(hello.group_id));
     tci_frame_encode(&frame, wire);
     tci_hello_encode(&hello, wire + TCI_HEAD_BYTES);
     put(fd, wire, sizeof(wire));
+}
+
+/* With a token that no greeting before it had. */
+static void greet(int fd, uint32_t from, uint32_t to, uint8_t id)
+{
+    static uint64_t token;
+
+    greet_again(fd, (struct tci_hello){.from = from, .to = to, .token = ++token}, id);
 }
 
 static ssize_t answer(int fd, uint8_t *wire)
@@ -430,6 +437,59 @@ static void only_true_greetings_are_welcome(void **state)
         close(fds[i]);
 }
 
+/* Rank 3 has linked with token 77, and has sent a frame. */
+static void only_its_peer_makes_a_link_again(void **state)
+{
+    enum { TOKEN = 77, SENT = TCI_HEAD_BYTES };
+    static const struct {
+        struct tci_hello hello;
+        int kind; /* -1: closed */
+    } cases[] = {{{.from = 3, .token = TOKEN + 1, .attempt = 1}, -1},
+                 {{.from = 3, .token = 0, .attempt = 1}, -1},
+                 {{.from = 2, .token = TOKEN, .attempt = 1}, -1},
+                 {{.from = 3, .token = TOKEN, .attempt = 0}, TCI_FRAME_REFUSE},
+                 {{.from = 3, .token = TOKEN, .attempt = 1, .received = 1}, TCI_FRAME_REFUSE},
+                 {{.from = 3, .token = TOKEN, .attempt = 2}, TCI_FRAME_WELCOME},
+                 {{.from = 3, .token = TOKEN, .attempt = 2}, -1}, /* recorded */
+                 {{.from = 3, .token = TOKEN, .attempt = 1}, -1},
+                 {{.from = 3, .token = TOKEN, .attempt = 3}, TCI_FRAME_WELCOME}};
+    struct tci_frame frame = frame_of(TCI_FRAME_ACK, 0);
+    int fds[TCI_LEN(cases)], first = dial_front();
+    uint8_t wire[200] = {0};
+
+    (void)state;
+    greet_again(first, (struct tci_hello){.from = 3, .token = TOKEN}, 0x5a);
+    (void)answer(first, wire);
+    assert_int_equal(wire[3], TCI_FRAME_WELCOME);
+    put_frame(first, &frame);
+    turn(3);
+    for (unsigned i = 0; i < TCI_LEN(cases); i++) {
+        struct tci_hello hello;
+        ssize_t got;
+
+        fds[i] = dial_front();
+        greet_again(fds[i], cases[i].hello, 0x5a);
+        got = answer(fds[i], wire);
+        if (cases[i].kind < 0) {
+            if (got != 0)
+                fail_msg("case %u was answered", i);
+            continue;
+        }
+        assert_int_equal(wire[3], cases[i].kind);
+        if (cases[i].kind != TCI_FRAME_WELCOME)
+            continue;
+        assert_null(tci_hello_decode(wire + TCI_HEAD_BYTES, &hello));
+        assert_int_equal(hello.received, SENT);
+        assert_int_equal(hello.token, TOKEN);
+    }
+    assert_int_equal(answer(first, wire), 0); /* another one stands in its place */
+    assert_int_equal(net_stats(&net, 0).links_open, 3);
+    assert_int_equal(net.nodes[0].losses, 0);
+    for (unsigned i = 0; i < TCI_LEN(cases); i++)
+        close(fds[i]);
+    close(first);
+}
+
 static void a_peer_that_refuses_is_lost_long_before_the_deadline_of_a_dial(void **state)
 {
     const struct tci_exec *exec = net.context.exec;
@@ -467,6 +527,7 @@ int main(void)
         HOSTILE(mutated_streams_do_no_harm),
         HOSTILE(strangers_at_the_door_are_counted),
         HOSTILE(only_true_greetings_are_welcome),
+        HOSTILE(only_its_peer_makes_a_link_again),
         HOSTILE(a_peer_that_refuses_is_lost_long_before_the_deadline_of_a_dial),
     };
 

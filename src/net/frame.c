@@ -270,7 +270,7 @@ const char *tci_hello_decode(const uint8_t *payload, struct tci_hello *hello_out
     hello_out->token = get64(payload + 24);
     hello_out->received = get64(payload + 32);
     hello_out->attempt = get32(payload + 40);
-    if (hello_out->attempt == 0 && hello_out->received != 0)
+    if (hello_out->attempt == 0 && (hello_out->received != 0 || hello_out->token == 0))
         return "a first greeting that goes on with a link";
     return NULL;
 }

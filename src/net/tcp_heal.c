@@ -148,7 +148,10 @@ void tci_link_give_token(struct tci_link *link)
 {
     struct tci_frame frame = {.kind = TCI_FRAME_TOKEN};
 
-    if (!may_heal(link) || link->tcp->rank > link->peer)
+    if (!may_heal(link))
+        return;
+    link->heal.is_given = true;
+    if (link->tcp->rank > link->peer)
         return;
     link->heal.token = frame.key.tag = new_token();
     tci_link_control(link, &frame, NULL);
@@ -156,7 +159,7 @@ void tci_link_give_token(struct tci_link *link)
 
 void tci_link_take_token(struct tci_link *link, uint64_t token)
 {
-    if (link->heal.token == 0)
+    if (link->heal.token == 0 && link->heal.is_given)
         link->heal.token = token;
 }
 
@@ -164,10 +167,10 @@ void tci_link_take_token(struct tci_link *link, uint64_t token)
 static bool knows(const struct tci_link *link, const struct tci_hello *hello)
 {
     if (hello->token == 0)
-        return link->heal.token != 0 && link->log.acked < TCI_HEAD_BYTES &&
+        return link->heal.is_given && link->heal.token != 0 && link->log.acked < TCI_HEAD_BYTES &&
                hello->received < TCI_HEAD_BYTES && hello->attempt != 0;
     if (link->heal.token == 0)
-        return link->received < TCI_HEAD_BYTES && hello->attempt != 0;
+        return link->heal.is_given && link->received < TCI_HEAD_BYTES && hello->attempt != 0;
     return hello->token == link->heal.token;
 }
 

@@ -125,6 +125,7 @@ struct tci_link {
         uint64_t since_ns;  /* when the connection broke */
         uint64_t giveup_ns; /* when this try to make it again has taken too long */
         int error;          /* how it broke; 0: the stream ended */
+        bool is_given;      /* the token is in the first frame of the lower rank */
         uint32_t tries;     /* to make it again, in all */
         uint32_t seen;      /* the last of the peer's */
         uint32_t patience_ms;
