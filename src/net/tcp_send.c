@@ -153,7 +153,7 @@ static bool start_frame(struct tci_link *link, struct tci_flow *flow, struct tci
     size_t done = (size_t)xfer->room[TCI_ROOM_DONE];
     bool is_small = is_eager(link->tcp, xfer);
     size_t length = is_small ? xfer->len : tci_min(xfer->len - done, TCI_TCP_SEGMENT);
-    size_t now = length <= COPY_AT_ONCE ? length : 0;
+    size_t now = xfer->len <= COPY_AT_ONCE ? length : 0;
     size_t later = now == 0 && xfer->len <= TCI_LOG_COPY_MAX ? length : 0;
     uint8_t *head = tci_log_room(log, TCI_HEAD_BYTES + now, later);
     bool is_last = done + length == xfer->len;
@@ -389,14 +389,32 @@ void tci_tcp_post_send(struct tci_transport *self, struct tci_xfer *xfer)
         send_to_wait(link, xfer);
 }
 
+/* The first that waited does no more: the credits of those behind it may have come before its. */
+static void use_credits_behind(struct tci_link *link, const struct tci_key *key)
+{
+    struct tci_match *match = &link->tcp->match;
+    struct tci_xfer *xfer;
+
+    while ((xfer = tci_match_send(match, link->peer, key)) != NULL) {
+        struct tci_early *credit = tci_match_early(match, link->peer, key, TCI_EARLY_CREDIT);
+
+        if (credit == NULL || tci_key_is_later(&credit->key, &xfer->key))
+            return;
+        tci_match_del(match, xfer);
+        if (!use_early_credit(link, xfer))
+            tci_match_add(match, xfer);
+    }
+}
+
 void tci_link_on_credit(struct tci_link *link, const struct tci_frame *frame)
 {
     struct tci_tcp *tcp = link->tcp;
     struct tci_xfer *xfer = tci_match_send(&tcp->match, link->peer, &frame->key);
+    bool is_behind = xfer != NULL && tci_key_is_later(&frame->key, &xfer->key);
     struct tci_early *early;
     bool is_same;
 
-    if (xfer != NULL && tci_key_is_later(&frame->key, &xfer->key))
+    if (is_behind)
         xfer = NULL;
     if (xfer != NULL) {
         is_same = tci_key_is_same_call(xfer->call, &frame->call) && xfer->len == frame->total;
@@ -408,11 +426,12 @@ void tci_link_on_credit(struct tci_link *link, const struct tci_frame *frame)
             add_to_flow(link, xfer);
         else
             tci_link_end_send(link, xfer, TC_ERR_MISMATCH);
+        use_credits_behind(link, &frame->key);
         return;
     }
-    /* A small message is granted only while it waits; that grant has been overtaken. */
+    /* A small message is granted only while it waits: behind others, or that grant is overtaken. */
     if (!tci_tcp_admit(tcp, link->peer, &frame->key, &frame->call) ||
-        frame->total <= tcp->eager_max)
+        (frame->total <= tcp->eager_max && !is_behind))
         return;
     early = tci_pool_get(&tcp->earlies);
     if (early == NULL) {
