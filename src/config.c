@@ -16,6 +16,7 @@
 #include "tcdist/log.h"
 
 #define TIMEOUT_MS    30000
+#define TUNE_EVERY_MS 60000
 #define SEGMENT_BYTES ((size_t)4 << 20)  /* four of them are in flight */
 #define EAGER_BYTES   ((size_t)64 << 10) /* above it one copy costs more than a round trip */
 #define TRACE_EVENTS  8192
@@ -302,6 +303,29 @@ static tc_status_t resolve_tune(tc_config *config, struct tci_error *error)
     return error->pub.status;
 }
 
+static tc_status_t resolve_tune_every(tc_config *config, struct tci_error *error)
+{
+    const char *text = getenv("TCDIST_TUNE_EVERY");
+
+    if (config->tune_every_ms < -1) {
+        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "init",
+                      "tune_every_ms is %d, but must be positive, 0 (not set) or -1 (never)",
+                      config->tune_every_ms);
+        return TC_ERR_INVALID_ARG;
+    }
+    if (config->tune_every_ms != 0)
+        return TC_OK;
+    config->tune_every_ms = TUNE_EVERY_MS;
+    if (text == NULL)
+        return TC_OK;
+    if (strcmp(text, "never") == 0)
+        config->tune_every_ms = -1;
+    else if (!parse_seconds(text, &config->tune_every_ms))
+        return refuse(error, "TCDIST_TUNE_EVERY", text,
+                      "a time in seconds, like 60 or 0.5, above 0, or never");
+    return TC_OK;
+}
+
 static tc_status_t resolve_size(size_t *value, const char *name, uint64_t max, size_t standard,
                                 struct tci_error *error)
 {
@@ -398,6 +422,8 @@ static tc_status_t resolve_all(tc_config *config, struct tci_error *error)
         status = resolve_timeout(config, error);
     if (status == TC_OK)
         status = resolve_heal(config, error);
+    if (status == TC_OK)
+        status = resolve_tune_every(config, error);
     if (status == TC_OK)
         status = resolve_numerics(config, error);
     if (status == TC_OK)

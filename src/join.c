@@ -110,6 +110,7 @@ static void have_agreed(void *arg, enum tci_route route, const struct tci_error 
     struct join *join = arg;
     struct tci_comm *comm = &join->group->comm;
     bool is_spread = tci_hosts_most(comm->hosts) > 0;
+    int every_ms = comm->context->config.tune_every_ms;
 
     if (!may_go_on(join, error))
         return;
@@ -120,7 +121,8 @@ static void have_agreed(void *arg, enum tci_route route, const struct tci_error 
         tci_measure_start(comm, &join->table, true, have_tuned, join);
     else if (route == TCI_ROUTE_NONE &&
              (join->tune == TCI_TUNE_MEASURE || (join->tune == TCI_TUNE_AUTO && is_spread)))
-        tci_measure_start(comm, NULL, join->tune == TCI_TUNE_MEASURE, have_tuned, join);
+        tci_measure_open(comm, join->tune == TCI_TUNE_MEASURE,
+                         every_ms > 0 ? (uint64_t)every_ms : 0, have_tuned, join);
     else
         have_tuned(join, TC_OK, NULL);
 }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "algo/refine.h"
 #include "algo/tuning.h"
 #include "core/alloc.h"
 #include "core/log.h"
@@ -62,6 +63,10 @@ static tc_dist_ctx *make_group(const struct tci_subgroup *subgroup, struct tci_t
     else if (view != NULL)
         view->ops->close(view);
     tci_hosts_unref(hosts);
+    if (group != NULL && !tci_refine_open(&group->comm, tci_refine_every_ms(parent))) {
+        tci_group_close(group, NULL);
+        return NULL;
+    }
     if (group != NULL)
         tci_log(TC_LOG_INFO, "rank %d of %d stands in a group of %d as rank %d", parent->rank,
                 parent->size, config.size, config.rank);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "algo/refine.h"
 #include "support/world.h"
 
 static const char *const names[] = {"allreduce", "broadcast", "allgather", "reduce_scatter",
@@ -158,6 +159,62 @@ static void an_unasked_measurement_leaves_fast_folds_alone(void **state)
     world_close(&fixed);
 }
 
+/* With every 256th ordered call, and tagged ones beside: no rank is ever told of another call. */
+static void a_group_that_is_refined_as_it_runs_goes_on(void **state)
+{
+    enum { SIZE = 3, FLIGHT = 40, ROUNDS = 40 };
+    static float data[SIZE][2 * FLIGHT][500];
+    tc_future *futures[SIZE][2 * FLIGHT];
+    struct world world;
+    tc_config config;
+
+    (void)state;
+    tc_config_default(&config);
+    config.tune = "measure";
+    config.tune_every_ms = 1;
+    world_open(&world, SIZE, &config);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int r = 0; r < SIZE; r++)
+            for (int n = 0; n < 2 * FLIGHT; n++)
+                futures[r][n] = tc_allreduce_async(
+                    world.group[r], n < FLIGHT ? TC_TAG_ORDERED : (uint64_t)n, data[r][n],
+                    data[r][n], 500, TC_DTYPE_F32, TC_REDUCE_MAX, NULL);
+        for (int r = 0; r < SIZE; r++)
+            for (int n = 0; n < 2 * FLIGHT; n++) {
+                if (world_wait(&world, futures[r][n]) != TC_OK)
+                    fail_msg("rank %d: %s", r, tc_future_error(futures[r][n])->message);
+                tc_future_release(futures[r][n]);
+            }
+    }
+    for (int r = 0; r < SIZE; r++)
+        assert_int_equal(tci_refine_every_ms(tci_comm_of(world.group[r])), 1);
+    check_alike(&world);
+    world_close(&world);
+}
+
+static void a_group_is_refined_only_where_it_was_measured(void **state)
+{
+    static const struct {
+        const char *tune;
+        int every_ms;
+        uint64_t wanted;
+    } cases[] = {{"off", 5, 0}, {"auto", 5, 0}, {"measure", -1, 0}, {"measure", 0, 60000}};
+
+    (void)state;
+    for (size_t c = 0; c < sizeof(cases) / sizeof(*cases); c++) {
+        struct world world;
+        tc_config config;
+
+        tc_config_default(&config);
+        config.tune = cases[c].tune;
+        config.tune_every_ms = cases[c].every_ms;
+        world_open(&world, 2, &config);
+        for (int r = 0; r < 2; r++)
+            assert_int_equal(tci_refine_every_ms(tci_comm_of(world.group[r])), cases[c].wanted);
+        world_close(&world);
+    }
+}
+
 static void no_group_has_nothing_to_tune(void **state)
 {
     (void)state;
@@ -171,6 +228,8 @@ int main(void)
         cmocka_unit_test(calls_meanwhile_are_refused),
         cmocka_unit_test(a_rank_that_leaves_ends_the_measurement),
         cmocka_unit_test(an_unasked_measurement_leaves_fast_folds_alone),
+        cmocka_unit_test(a_group_that_is_refined_as_it_runs_goes_on),
+        cmocka_unit_test(a_group_is_refined_only_where_it_was_measured),
         cmocka_unit_test(no_group_has_nothing_to_tune),
     };
 

@@ -55,6 +55,10 @@ typedef struct tc_config {
      * what the links of a group show while it forms; auto, measured where ranks are on several
      * hosts; else a file that tcperf --tune wrote.  NULL: TCDIST_TUNE [auto].  Rank 0's counts. */
     const char *tune;
+    /* Where the links were measured while the group formed, they are measured anew so often as the
+     * group runs, and ordered calls follow (docs/plans.md): 0: TCDIST_TUNE_EVERY in seconds [60 s];
+     * -1: never.  Rank 0's counts. */
+    int tune_every_ms;
     /* Payload that one lane takes on at a time; 0: TCDIST_SEGMENT_BYTES.  Rank 0's counts. */
     size_t segment_bytes;
     /* Messages up to this need no credit; 0: TCDIST_EAGER_BYTES.  Rank 0's counts. */

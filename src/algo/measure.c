@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  *   PROBING    with the next rank, and with one half a group away: a barrier, a probe; the least
- *              of REPEATS times counts, for whatever else runs can only make it longer
+ *              of some times counts, for whatever else runs can only make it longer; of more where
+ *              the group goes on calling
  *   AGREEING   the greatest of all ranks: a collective goes as fast as its slowest link
  *   READING    the lines of rank 0's table, if it has one
  *   CHANGING   as soon as no thread looks at the old choices any more
@@ -14,13 +15,14 @@
 #include "algo/algo.h"
 #include "algo/figures.h"
 #include "algo/probe.h"
+#include "algo/refine.h"
 #include "algo/tuning.h"
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/log.h"
 
-enum { REPEATS = 3, PARTNERS = 2 };
+enum { REPEATS = 3, REPEATS_BESIDE = 8, PARTNERS = 2 };
 
 /* Tags of the internal collectives, each used once: the number of the measurement in this group,
  * and of the operation in it. */
@@ -33,6 +35,7 @@ enum {
     WORD_FOLDS = WORD_LINKS + 3 * TCI_REACH_COUNT,
     WORD_COPY = WORD_FOLDS + TCI_FOLD_CLASSES,
     WORD_LINES,
+    WORD_EVERY, /* milliseconds between refinements; 0: none */
     WORDS
 };
 
@@ -59,6 +62,8 @@ struct measure {
     char *memory;            /* owned; what probes send and receive */
     bool is_asked_for;
     tci_measure_fn done;
+    tci_measured_fn measured; /* instead of done, and nothing changes */
+    struct tci_figures from;  /* what is not measured stays so */
     void *arg;
 };
 
@@ -68,13 +73,19 @@ static void end(struct measure *self, tc_status_t status, const struct tci_error
 {
     struct tci_comm *comm = self->comm;
     tci_measure_fn done = self->done;
+    tci_measured_fn measured = self->measured;
+    struct tci_figures figures = self->from;
     void *arg = self->arg;
 
-    atomic_store(&comm->tuning.is_changing, false);
+    if (measured == NULL)
+        atomic_store(&comm->tuning.is_changing, false);
     tci_free(self->memory);
     tci_free(self->lines);
     tci_free(self);
-    done(arg, status, error);
+    if (measured == NULL)
+        done(arg, status, error);
+    else
+        measured(arg, error, &figures);
     tci_comm_release(comm);
 }
 
@@ -103,10 +114,9 @@ static void has_ended(tc_future *future, void *arg)
         self->next(self);
 }
 
-static void start(struct measure *self, struct tci_op_args *args, void (*next)(struct measure *))
+tc_future *tci_measure_op(struct tci_comm *comm, struct tci_op_args *args, uint64_t tag,
+                          int timeout_ms)
 {
-    struct tci_comm *comm = self->comm;
-
     args->name = "tune";
     args->shape.rank = (uint32_t)comm->rank;
     args->shape.size = (uint32_t)comm->size;
@@ -114,14 +124,24 @@ static void start(struct measure *self, struct tci_op_args *args, void (*next)(s
     args->shape.cuts = 1;
     args->shape.in_place = true;
     args->lane_elems = tci_max(args->count, 1);
-    args->tag = self->tag++;
+    args->tag = tag;
     args->space = TCI_SPACE_INTERNAL;
     args->peer = TCI_ALL_PEERS;
-    args->timeout_ms = comm->context->config.timeout_ms;
+    args->timeout_ms = timeout_ms;
     args->auto_release = true;
+    return tci_op_start(comm, args);
+}
+
+/* Beside other things there is no deadline: ranks begin where their calls are, and whoever waits
+ * for that has its own. */
+static void start(struct measure *self, struct tci_op_args *args, void (*next)(struct measure *))
+{
+    struct tci_comm *comm = self->comm;
+    int timeout_ms = self->measured == NULL ? comm->context->config.timeout_ms : -1;
+
     self->next = next;
-    self->begin_ns = tci_trace_now();
-    self->future = tci_op_start(comm, args);
+    self->begin_ns = tci_exec_clock(comm->exec);
+    self->future = tci_measure_op(comm, args, self->tag++, timeout_ms);
     self->hook = (struct tci_future_hook){.fn = has_ended, .arg = self};
     tci_future_hook(self->future, &self->hook);
 }
@@ -143,7 +163,7 @@ static void set_figures(const struct measure *self, struct tci_figures *figures)
 {
     const uint64_t *words = self->words;
 
-    *figures = *tci_tuning_figures(self->comm);
+    *figures = self->from;
     for (int r = 0; r < TCI_REACH_COUNT; r++, words += 3) {
         if (words[0] == 0 && words[1] == 0 && words[2] == 0)
             continue; /* no such link */
@@ -155,6 +175,16 @@ static void set_figures(const struct measure *self, struct tci_figures *figures)
             figures->fold_fs[f] = self->words[WORD_FOLDS + f];
     if (self->words[WORD_COPY] != 0)
         figures->copy_fs = self->words[WORD_COPY];
+}
+
+static void hand_over(struct measure *self)
+{
+    struct tci_figures figures;
+
+    set_figures(self, &figures);
+    tci_figures_clamp(&figures);
+    self->from = figures;
+    end(self, TC_OK, NULL);
 }
 
 static void change(struct measure *self)
@@ -182,6 +212,10 @@ static void change(struct measure *self)
         return;
     }
     tci_tuning_change(self->comm, choices, self->is_asked_for);
+    if (!tci_refine_open(self->comm, self->words[WORD_EVERY])) {
+        fail(self, TC_ERR_ALLOC, "no memory left");
+        return;
+    }
     tci_log(TC_LOG_INFO,
             "rank %d has new choices: within hosts %llu ns, %llu ns a message, %llu ps a byte; "
             "between hosts %llu ns, %llu ns, %llu ps; %llu lines of a table",
@@ -239,7 +273,7 @@ static void agree(struct measure *self)
                                .elem_bytes = sizeof(*self->words)};
 
     tci_fold_init(&args.fold, TC_DTYPE_U64, TC_REDUCE_MAX);
-    start(self, &args, read_lines);
+    start(self, &args, self->measured == NULL ? read_lines : hand_over);
 }
 
 /* ---- Probing -------------------------------------------------------------------------------- */
@@ -280,13 +314,13 @@ static void note(struct measure *self, uint32_t partner)
 /* The lower rank of the pair has the whole of each probe in its time. */
 static void has_probed(struct measure *self)
 {
-    uint64_t ns = tci_trace_now() - self->begin_ns;
+    uint64_t ns = tci_exec_clock(self->comm->exec) - self->begin_ns;
     uint32_t partner = partner_of(self);
     bool is_one_host = tci_hosts_most(self->comm->hosts) == 0;
 
     if (self->repeat == 0 || ns < self->least_ns[self->probe])
         self->least_ns[self->probe] = ns;
-    if (++self->repeat == REPEATS) {
+    if (++self->repeat == (self->measured == NULL ? REPEATS : REPEATS_BESIDE)) {
         self->repeat = 0;
         self->probe++;
     }
@@ -374,16 +408,16 @@ static bool take_table(struct measure *self, const struct tci_table *table)
     return true;
 }
 
-void tci_measure_start(struct tci_comm *comm, const struct tci_table *table, bool is_asked_for,
-                       tci_measure_fn done, void *arg)
+static void begin(struct tci_comm *comm, const struct tci_table *table, uint64_t every_ms,
+                  struct measure start)
 {
     struct measure *self = tci_alloc(sizeof(*self));
     struct tci_error error = {0};
 
     atomic_store(&comm->tuning.is_changing, true);
     if (self != NULL) {
-        *self =
-            (struct measure){.comm = comm, .is_asked_for = is_asked_for, .done = done, .arg = arg};
+        *self = start;
+        self->comm = comm;
         self->memory = tci_alloc(2 * TCI_PROBE_BYTES_MAX);
     }
     if (self == NULL || self->memory == NULL || tci_tuning_figures(comm) == NULL ||
@@ -395,10 +429,12 @@ void tci_measure_start(struct tci_comm *comm, const struct tci_table *table, boo
         tci_free(self);
         atomic_store(&comm->tuning.is_changing, false);
         tci_error_set(&error, TC_ERR_ALLOC, comm->rank, 0, "tune", "tune: no memory left");
-        done(arg, TC_ERR_ALLOC, &error);
+        start.done(start.arg, TC_ERR_ALLOC, &error);
         return;
     }
+    self->from = *tci_tuning_figures(comm);
     self->tag = FIRST_TAG | comm->tuning.rounds++ << OPS_BITS;
+    self->words[WORD_EVERY] = comm->rank == 0 ? every_ms : 0;
     atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
     if (table != NULL) {
         agree(self);
@@ -409,4 +445,39 @@ void tci_measure_start(struct tci_comm *comm, const struct tci_table *table, boo
         change(self);
     else
         meet(self);
+}
+
+void tci_measure_start(struct tci_comm *comm, const struct tci_table *table, bool is_asked_for,
+                       tci_measure_fn done, void *arg)
+{
+    begin(comm, table, 0, (struct measure){.is_asked_for = is_asked_for, .done = done, .arg = arg});
+}
+
+void tci_measure_open(struct tci_comm *comm, bool is_asked_for, uint64_t every_ms,
+                      tci_measure_fn done, void *arg)
+{
+    begin(comm, NULL, every_ms,
+          (struct measure){.is_asked_for = is_asked_for, .done = done, .arg = arg});
+}
+
+void tci_measure_beside(struct tci_comm *comm, uint64_t first_tag, const struct tci_figures *from,
+                        tci_measured_fn fn, void *arg)
+{
+    struct measure *self = tci_alloc(sizeof(*self));
+    struct tci_error error = {0};
+
+    TC_ASSERT(comm->size > 1);
+    if (self != NULL) {
+        *self = (struct measure){
+            .comm = comm, .tag = first_tag, .from = *from, .measured = fn, .arg = arg};
+        self->memory = tci_alloc(2 * TCI_PROBE_BYTES_MAX);
+    }
+    if (self == NULL || self->memory == NULL) {
+        tci_free(self);
+        tci_error_set(&error, TC_ERR_ALLOC, comm->rank, 0, "tune", "no memory left");
+        fn(arg, &error, NULL);
+        return;
+    }
+    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
+    meet(self);
 }

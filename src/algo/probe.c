@@ -99,8 +99,9 @@ void tci_probe_read(const uint64_t ns[TCI_PROBES], struct tci_link_figures *link
     /* The two ends of a message are in half a turn. */
     link_out->overhead_ps = tci_min(each_ps, half_ps / 4);
     link_out->latency_ps = half_ps - 2 * link_out->overhead_ps;
-    /* A credit comes first, so there are two messages. */
-    round_ps = round_ps > 4 * half_ps ? round_ps - 2 * half_ps : round_ps / 2;
+    /* A credit comes first, so there are two messages.  Where they take nearly all of the time,
+     * what is left is mostly chance. */
+    round_ps = tci_max(round_ps - tci_min(round_ps, 2 * half_ps), round_ps / 8);
     link_out->byte_fs = round_ps * 1000 / TCI_PROBE_BYTES_MAX;
 }
 

@@ -193,15 +193,10 @@ static void apply(struct tci_op_args *args, const struct tci_choice *choice, int
 
 /* ---- the choice ---------------------------------------------------------------------------- */
 
-tc_status_t tci_select(struct tci_comm *comm, struct tci_op_args *args, enum tci_coll coll,
-                       int numerics, const char *algorithm, struct tci_error *error)
+static struct tci_ask ask_of(const struct tci_op_args *args, enum tci_coll coll, int numerics)
 {
-    struct tci_ask ask = {.coll = coll,
-                          .numerics = numerics != TC_NUMERICS_DEFAULT ? numerics : comm->numerics,
-                          .bytes = args->count * args->elem_bytes};
-    struct tci_choice choice = {.plan = NULL};
-    tc_status_t status;
-    char names[256];
+    struct tci_ask ask = {
+        .coll = coll, .numerics = numerics, .bytes = args->count * args->elem_bytes};
 
     if (coll == TCI_COLL_ALLTOALLV)
         ask.bytes = EXCHANGE_BYTES;
@@ -210,6 +205,18 @@ tc_status_t tci_select(struct tci_comm *comm, struct tci_op_args *args, enum tci
         ask.fold = ask.numerics == TC_NUMERICS_EXACT
                        ? TCI_FOLD_EXACT
                        : tci_fold_class_of((tc_dtype_t)args->call.dtype);
+    return ask;
+}
+
+tc_status_t tci_select(struct tci_comm *comm, struct tci_op_args *args, enum tci_coll coll,
+                       int numerics, const char *algorithm, struct tci_error *error)
+{
+    struct tci_ask ask =
+        ask_of(args, coll, numerics != TC_NUMERICS_DEFAULT ? numerics : comm->numerics);
+    struct tci_choice choice = {.plan = NULL};
+    tc_status_t status;
+    char names[256];
+
     if (ask.numerics == TC_NUMERICS_EXACT && (status = make_exact(args, error)) != TC_OK)
         return status;
     ask.plan = named(comm, args, &ask, algorithm);
@@ -222,6 +229,7 @@ tc_status_t tci_select(struct tci_comm *comm, struct tci_op_args *args, enum tci
     if (ask.plan != NULL && (status = check(args, ask.plan, ask.numerics, error)) != TC_OK)
         return status;
     numerics = ask.numerics;
+    args->is_named = ask.plan != NULL;
     args->is_canonical = ask.numerics != TC_NUMERICS_FAST;
     if (!ask.folds)
         ask.numerics = TC_NUMERICS_CANONICAL; /* nothing rounds: one row serves all */
@@ -235,4 +243,24 @@ tc_status_t tci_select(struct tci_comm *comm, struct tci_op_args *args, enum tci
     }
     apply(args, &choice, numerics);
     return TC_OK;
+}
+
+bool tci_select_again(struct tci_choices *choices, struct tci_op_args *args)
+{
+    int numerics = args->call.plan & TCI_CALL_FAST    ? TC_NUMERICS_FAST
+                   : args->call.plan & TCI_CALL_EXACT ? TC_NUMERICS_EXACT
+                                                      : TC_NUMERICS_CANONICAL;
+    struct tci_ask ask = ask_of(args, (enum tci_coll)args->call.coll, numerics);
+    struct tci_choice choice = {.plan = NULL};
+
+    if (args->stages != NULL || (ask.folds && numerics == TC_NUMERICS_FAST))
+        return true;
+    ask.plan = args->is_named ? args->plan : NULL;
+    if (!ask.folds)
+        ask.numerics = TC_NUMERICS_CANONICAL;
+    if (!tci_choose(choices, &ask, is_legal, &choice))
+        return false;
+    if (choice.plan != NULL)
+        apply(args, &choice, numerics);
+    return true;
 }

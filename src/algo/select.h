@@ -11,4 +11,9 @@
 tc_status_t tci_select(struct tci_comm *comm, struct tci_op_args *args, enum tci_coll coll,
                        int numerics, const char *algorithm, struct tci_error *error);
 
+/* The same once more, by other choices; false without memory.  Fast folds stay as they are, since
+ * their bits follow the plan, and so do operations of several plans.  Loop thread. */
+struct tci_choices;
+bool tci_select_again(struct tci_choices *choices, struct tci_op_args *args);
+
 #endif

@@ -7,6 +7,7 @@
 #include "algo/algo.h"
 #include "algo/coll.h"
 #include "algo/measure.h"
+#include "algo/refine.h"
 #include "core/alloc.h"
 #include "core/base.h"
 
@@ -111,7 +112,7 @@ const char *tc_algorithm(tc_dist_ctx *group, const char *collective, size_t coun
 /* ---- To measure anew ------------------------------------------------------------------------- */
 
 struct tune {
-    struct tci_task task;
+    struct tci_task task; /* comes to the loop, then waits for a refinement to end */
     struct tci_comm *comm;
     tc_future *future;
 };
@@ -125,13 +126,22 @@ static void have_tuned(void *arg, tc_status_t status, const struct tci_error *er
     tci_future_settle(future, status, error);
 }
 
-static void begin(struct tci_task *task)
+static void measure(struct tci_task *task)
 {
     struct tune *tune = tci_container_of(task, struct tune, task);
     struct tci_comm *comm = tune->comm;
 
     tci_measure_start(comm, NULL, true, have_tuned, tune);
     tci_comm_release(comm);
+}
+
+/* A refinement that an earlier call has begun ends before, on every rank. */
+static void begin(struct tci_task *task)
+{
+    struct tune *tune = tci_container_of(task, struct tune, task);
+
+    task->fn = measure;
+    tci_refine_when_quiet(tune->comm, task);
 }
 
 tc_future *tc_dist_tune_async(tc_dist_ctx *group)

@@ -5,11 +5,13 @@
 #include <sched.h>
 
 #include "algo/figures.h"
+#include "algo/refine.h"
 #include "core/assert.h"
 
 static void fini(struct tci_comm *comm)
 {
     TC_ASSERT(atomic_load(&comm->tuning.choosing) == 0);
+    tci_refine_close(comm);
     tci_choices_unref(atomic_load(&comm->tuning.choices));
     tci_choices_unref(atomic_load(&comm->tuning.steady));
 }
@@ -101,10 +103,12 @@ void tci_tuning_change(struct tci_comm *comm, struct tci_choices *choices, bool 
     TC_ASSERT(atomic_load(&comm->tuning.is_changing));
     old = atomic_exchange(&comm->tuning.choices, choices);
     old_steady = atomic_exchange(&comm->tuning.steady, is_asked_for ? NULL : old);
-    if (is_asked_for)
+    if (is_asked_for) {
         comm->tuning.steady_figures.load = 0;
-    else
+        tci_refine_forget(comm);
+    } else {
         old = NULL;
+    }
     comm->tuning.fini = fini;
     /* Whoever is counted looked before the group began to agree, some messages ago. */
     while (atomic_load(&comm->tuning.choosing) > 0)

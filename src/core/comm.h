@@ -55,9 +55,13 @@ struct tci_comm {
         /* A reference, or NULL.  For fast folds, whose bits follow the plan: choices that do not
          * come from an unasked measurement, so that they are the same in every run. */
         _Atomic(struct tci_choices *) steady;
-        atomic_uint choosing;                /* threads that look at them just now */
-        atomic_bool is_changing;             /* nobody may look: they are measured anew */
-        uint64_t rounds;                     /* how often the group was measured; loop */
+        atomic_uint choosing;      /* threads that look at them just now */
+        atomic_bool is_changing;   /* nobody may look: they are measured anew */
+        uint64_t rounds;           /* how often the group was measured; loop */
+        struct tci_refine *refine; /* owned: algo/refine.c; NULL: nothing is refined */
+        /* NULL, or asked when an ordered call is about to enter: false keeps the operation, by its
+         * `link`, until tci_op_enter, or has let it fail.  Loop. */
+        bool (*admit)(struct tci_comm *comm, struct tci_op *op);
         void (*fini)(struct tci_comm *comm); /* NULL: nothing to end */
     } tuning;
     struct tci_tags tags;

@@ -39,6 +39,8 @@ struct tci_source {
 struct tci_exec_ops {
     /* CLOCK_MONOTONIC, or time of its own.  Any thread. */
     uint64_t (*now_ns)(struct tci_exec *self);
+    /* The same, read anew even where a turn keeps its time; NULL: now_ns does so.  Any thread. */
+    uint64_t (*clock_ns)(struct tci_exec *self);
     /* Run the task in the next turn.  Loop thread. */
     void (*post)(struct tci_exec *self, struct tci_task *task);
     /* The same from any thread; wakes a loop that sleeps. */
@@ -60,5 +62,11 @@ struct tci_exec_ops {
 struct tci_exec {
     const struct tci_exec_ops *ops;
 };
+
+/* For measuring how long something takes. */
+static inline uint64_t tci_exec_clock(struct tci_exec *exec)
+{
+    return exec->ops->clock_ns != NULL ? exec->ops->clock_ns(exec) : exec->ops->now_ns(exec);
+}
 
 #endif

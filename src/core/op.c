@@ -167,6 +167,8 @@ static void tell_others(struct tci_op *op)
                                          true);
 }
 
+static void enroll(struct tci_op *op);
+
 void tci_op_fail(struct tci_op *op, const struct tci_error *error, bool tell)
 {
     enum tci_op_state before = op->state;
@@ -175,6 +177,8 @@ void tci_op_fail(struct tci_op *op, const struct tci_error *error, bool tell)
         return;
     if (is_final(op))
         return;
+    if (!op->is_enrolled)
+        enroll(op);
     TC_ASSERT(error->pub.status != TC_OK && error->pub.status != TC_PENDING);
     op->state = TCI_OP_DRAINING;
     tci_error_copy(&op->error, error);
@@ -323,13 +327,13 @@ static void wait_for_futures(struct tci_op *op)
         tci_future_hook(after->hooks[i].future, &after->hooks[i]);
 }
 
-static void enter(struct tci_task *task)
+/* From here on it takes part in what is said of its tag. */
+static void enroll(struct tci_op *op)
 {
-    struct tci_op *op = op_of(task);
     struct tci_comm *comm = op->comm;
-    struct tci_error broken;
-    struct tci_death *death;
 
+    op->is_enrolled = true;
+    tci_list_del(&op->link);
     tci_list_add(&comm->ops, &op->link);
     op->key = (struct tci_key){.tag = op->args.tag,
                                .group = comm->group,
@@ -341,6 +345,15 @@ static void enter(struct tci_task *task)
     comm->last.space = op->args.space;
     comm->last.tag = op->args.tag;
     comm->last.at_ns = comm->exec->ops->now_ns(comm->exec);
+}
+
+void tci_op_enter(struct tci_op *op)
+{
+    struct tci_comm *comm = op->comm;
+    struct tci_error broken;
+    struct tci_death *death;
+
+    enroll(op);
     tci_comm_error(comm, &broken);
     if (broken.pub.status != TC_OK) {
         tci_op_fail_as(op, &broken);
@@ -359,6 +372,16 @@ static void enter(struct tci_task *task)
         wait_for_futures(op);
     else
         run(op);
+}
+
+static void enter(struct tci_task *task)
+{
+    struct tci_op *op = op_of(task);
+    struct tci_comm *comm = op->comm;
+
+    if (op->args.space != TCI_SPACE_ORDERED || comm->tuning.admit == NULL ||
+        comm->tuning.admit(comm, op))
+        tci_op_enter(op);
 }
 
 /* References to the futures to start after; false without memory. */

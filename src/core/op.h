@@ -85,6 +85,7 @@ struct tci_op_args {
     const char *(*plan_name)(enum tci_coll coll, uint8_t id); /* of any plan; NULL: by number */
     struct tci_stages *stages; /* given away with the call; NULL: the plan is all there is */
     bool is_from_self;         /* a receive from this rank */
+    bool is_named;             /* the plan was asked for; only its pieces were chosen */
 };
 
 struct tci_answers; /* diagnose.c */
@@ -110,6 +111,7 @@ struct tci_op {
     uint64_t told_ns; /* when the others were told of its failure; 0: they need not, or have it */
     uint32_t live;    /* 1 + its entry in the trace's table of what is in flight; 0: none */
     uint32_t live_cells;         /* which places of that entry are taken */
+    bool is_enrolled;            /* it has entered: in comm->ops, with its use of the tag */
     bool is_shown;               /* its call was shown to those that it waits for */
     bool is_asked;               /* the others were asked what they are doing */
     bool is_held;                /* calls of it differ: it will fail */
@@ -123,6 +125,9 @@ size_t tci_op_bytes(void);
 
 /* Start an operation; the caller owns the future, which may have failed already.  Any thread. */
 tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args);
+
+/* An operation that tuning.admit has kept enters now.  Loop thread. */
+void tci_op_enter(struct tci_op *op);
 
 /* Stop opening steps, abort what is open, settle when the last transfer has ended.  The first
  * cause counts.  When tell is set the other ranks learn of it.  Loop thread. */

@@ -47,6 +47,12 @@ static uint64_t now_ns(struct tci_exec *self)
     return tci_loop_is_here(loop) ? tci_loop_now(loop) : tci_loop_clock();
 }
 
+static uint64_t clock_ns(struct tci_exec *self)
+{
+    (void)self;
+    return tci_loop_clock();
+}
+
 static void post(struct tci_exec *self, struct tci_task *task)
 {
     TC_ASSERT(tci_loop_is_here(tci_loop_of(self)));
@@ -110,6 +116,7 @@ static bool is_here(struct tci_exec *self)
 
 static const struct tci_exec_ops exec_ops = {
     .now_ns = now_ns,
+    .clock_ns = clock_ns,
     .post = post,
     .post_remote = post_remote,
     .post_user = post_user,
