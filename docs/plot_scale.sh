@@ -16,14 +16,14 @@ mkdir -p "$work"
 CMOCKA_TEST_FILTER='*curves*' TCDIST_TEST_CURVES=$work/scale.csv \
     "$build/tests/test_sim_scale" >"$work/log" 2>&1
 
-# curves COLUMN: one line an algorithm.
+# curves EXPRESSION: one line an algorithm; COLUMN4 is the fourth column.
 curves()
 {
     local list='' name
-    for name in $(awk -F, 'NR > 1 && !seen[$1]++ { print $1 }' "$work/scale.csv"); do
-        list="$list${list:+, }'<grep ^$name, $work/scale.csv' using 2:($1)"
+    while read -r name; do
+        list="$list${list:+, }'<grep ^$name, $work/scale.csv' using 2:(${1//COLUMN/\$})"
         list="$list with linespoints pointsize 0.5 title '${name//_/ }'"
-    done
+    done < <(awk -F, 'NR > 1 && !seen[$1]++ { print $1 }' "$work/scale.csv")
     echo "$list"
 }
 
@@ -40,12 +40,12 @@ set multiplot layout 3,1
 set yrange [0:]
 set title "virtual time of an all-reduce of 1 KiB"
 set ylabel "microseconds"
-plot $(curves '$3')
+plot $(curves COLUMN3)
 set title "memory a rank"
 set ylabel "kB"
-plot $(curves '$4 / 1000')
+plot $(curves 'COLUMN4 / 1000')
 set title "processor time of the simulation a rank"
 set ylabel "microseconds"
-plot $(curves '$6 / $2 * 1e6')
+plot $(curves 'COLUMN6 / COLUMN2 * 1e6')
 unset multiplot
 END
