@@ -129,3 +129,17 @@ tc_status_t tci_auth_check(const struct tci_auth_request *request, struct tci_er
         (void)check_identities(request, error);
     return error->pub.status;
 }
+
+tc_status_t tci_auth_keyring(const struct tci_auth_request *request, const tc_config *settings,
+                             struct tci_keyring **out, struct tci_error *error)
+{
+    if (tci_auth_check(request, error) != TC_OK)
+        return error->pub.status;
+    *out = tci_keyring_new(request->config, request->identities, request->size);
+    if (*out == NULL)
+        tci_error_set(error, TC_ERR_ALLOC, -1, 0, request->name, "%s: no memory left",
+                      request->name);
+    else
+        (*out)->encrypts = settings->encryption > 0;
+    return error->pub.status;
+}

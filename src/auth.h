@@ -4,7 +4,9 @@
 #define TCI_AUTH_H
 
 #include "core/error.h"
+#include "net/keyring.h"
 #include "tcdist/auth.h"
+#include "tcdist/context.h"
 
 /* What an authenticated call is given: one identity a rank, and the keyring. */
 struct tci_auth_request {
@@ -18,5 +20,10 @@ struct tci_auth_request {
 /* TC_OK, TC_ERR_INVALID_ARG or TC_ERR_ABI_MISMATCH, with the cause in error, which never shows a
  * secret.  Any thread. */
 tc_status_t tci_auth_check(const struct tci_auth_request *request, struct tci_error *error);
+
+/* Check, and copy into a keyring, which is the caller's; `settings` say whether to encrypt.  Also
+ * TC_ERR_ALLOC.  Any thread. */
+tc_status_t tci_auth_keyring(const struct tci_auth_request *request, const tc_config *settings,
+                             struct tci_keyring **out, struct tci_error *error);
 
 #endif

@@ -11,6 +11,7 @@
 #include "core/alloc.h"
 #include "core/base.h"
 #include "environment.h"
+#include "key.h"
 #include "layout.h"
 #include "table.h"
 #include "tcdist/log.h"
@@ -392,17 +393,6 @@ static tc_status_t resolve_log(tc_config *config, struct tci_error *error)
     return TC_OK;
 }
 
-/* Better refused than taken for a protection that is not there. */
-static tc_status_t refuse_key(const tc_config *config, struct tci_error *error)
-{
-    if (config->key == NULL && config->key_bytes == 0 && config->encryption == 0)
-        return TC_OK;
-    tci_error_set(error, TC_ERR_UNSUPPORTED, -1, 0, "init",
-                  "authentication and encryption are not carried by this release: leave key, "
-                  "key_bytes and encryption unset");
-    return TC_ERR_UNSUPPORTED;
-}
-
 /* ---- All of it ------------------------------------------------------------------------------ */
 
 void tc_config_default(tc_config *config)
@@ -414,10 +404,8 @@ void tc_config_default(tc_config *config)
 
 static tc_status_t resolve_all(tc_config *config, struct tci_error *error)
 {
-    tc_status_t status = refuse_key(config, error);
+    tc_status_t status = resolve_mode(config, error);
 
-    if (status == TC_OK)
-        status = resolve_mode(config, error);
     if (status == TC_OK)
         status = resolve_timeout(config, error);
     if (status == TC_OK)
@@ -462,6 +450,8 @@ tc_status_t tci_config_resolve(const tc_config *from, tc_config *to, struct tci_
         status = error->pub.status;
     if (resolve_tune(to, error) != TC_OK)
         status = error->pub.status;
+    if (tci_key_resolve(to, error) != TC_OK)
+        status = error->pub.status;
     if (resolve_dir(&to->trace_dir, "TCDIST_TRACE_DIR", error) != TC_OK ||
         resolve_dir(&to->dump_dir, "TCDIST_DUMP_DIR", error) != TC_OK)
         status = error->pub.status;
@@ -473,6 +463,7 @@ tc_status_t tci_config_resolve(const tc_config *from, tc_config *to, struct tci_
 
 void tci_config_fini(tc_config *config)
 {
+    tci_key_fini(config);
     tci_free((void *)(uintptr_t)config->algorithm);
     config->algorithm = NULL;
     tci_free((void *)(uintptr_t)config->hosts);

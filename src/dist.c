@@ -28,7 +28,7 @@ void tc_dist_options_default(tc_dist_options *options)
 tc_future *tc_dist_init_async(tc_context *context, const tc_dist_options *options,
                               tc_dist_ctx **out)
 {
-    return tci_join(context, options, false, out);
+    return tci_join(context, options, &(struct tci_join_how){.keyring = NULL}, out);
 }
 
 static tc_status_t wait_and_release(tc_future *future)
@@ -67,7 +67,8 @@ tc_status_t tc_dist_init(tc_context *context, tc_dist_backend_t backend, int wor
     fill(&options, backend, world_size, rank, rendezvous_url);
     if (context != NULL && !is_outside(context, "dist_init"))
         return TC_ERR_INVALID_ARG;
-    return wait_and_release(tci_join(context, &options, false, out));
+    return wait_and_release(
+        tci_join(context, &options, &(struct tci_join_how){.keyring = NULL}, out));
 }
 
 tc_status_t tc_dist_init_authenticated(tc_context *context, tc_dist_backend_t backend,
@@ -83,17 +84,22 @@ tc_status_t tc_dist_init_authenticated(tc_context *context, tc_dist_backend_t ba
                                              .size = world_size,
                                              .rank = rank,
                                              .config = auth};
+    struct tci_join_how how = {.keyring = NULL};
     struct tci_error error = {0};
     tc_dist_options options;
+    tc_future *joined;
 
     fill(&options, backend, world_size, rank, rendezvous_url);
     if (tci_join_check(context, &options, out, &error) != TC_OK ||
-        tci_auth_check(&request, &error) != TC_OK)
+        tci_auth_keyring(&request, &context->config, &how.keyring, &error) != TC_OK)
         return tci_error_publish(&error);
-    return tci_fail(TC_ERR_UNSUPPORTED, name,
-                    "%s: authentication is not carried by this release: use dist_init on a network "
-                    "that you trust",
-                    name);
+    if (!is_outside(context, name)) {
+        tci_keyring_unref(how.keyring);
+        return TC_ERR_INVALID_ARG;
+    }
+    joined = tci_join(context, &options, &how, out);
+    tci_keyring_unref(how.keyring);
+    return wait_and_release(joined);
 }
 
 /* ---- the launcher's environment ----------------------------------------------------------- */
@@ -222,7 +228,8 @@ tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out)
     }
     if (!read_environment(&options))
         return tc_last_error()->status;
-    return wait_and_release(tci_join(context, &options, true, out));
+    return wait_and_release(
+        tci_join(context, &options, &(struct tci_join_how){.is_from_env = true}, out));
 }
 
 /* ---- sub-groups --------------------------------------------------------------------------- */

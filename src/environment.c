@@ -15,17 +15,33 @@
 
 enum { NAME_MAX_LEN = 48 };
 
-const char *const tci_environment[] = {"TCDIST_ALGORITHM",     "TCDIST_DUMP_DIR",
-                                       "TCDIST_EAGER_BYTES",   "TCDIST_HEAL",
-                                       "TCDIST_HOSTS",         "TCDIST_LOCAL_RANK",
-                                       "TCDIST_LOCAL_SIZE",    "TCDIST_LOG",
-                                       "TCDIST_LOOP_MODE",     "TCDIST_NUMERICS",
-                                       "TCDIST_RANK",          "TCDIST_RENDEZVOUS",
-                                       "TCDIST_RENDEZVOUS_FD", "TCDIST_SEGMENT_BYTES",
-                                       "TCDIST_SPIN_US",       "TCDIST_TIMEOUT",
-                                       "TCDIST_TRACE_DIR",     "TCDIST_TRACE_EVENTS",
-                                       "TCDIST_TUNE",          "TCDIST_TUNE_EVERY",
-                                       "TCDIST_WORLD_SIZE",    NULL};
+const char *const tci_environment[] = {
+    "TCDIST_ALGORITHM",
+    "TCDIST_DUMP_DIR",
+    "TCDIST_EAGER_BYTES",
+    "TCDIST_ENCRYPTION",
+    "TCDIST_HEAL",
+    "TCDIST_HOSTS",
+    "TCDIST_KEY",
+    "TCDIST_LOCAL_RANK",
+    "TCDIST_LOCAL_SIZE",
+    "TCDIST_LOG",
+    "TCDIST_LOOP_MODE",
+    "TCDIST_NUMERICS",
+    "TCDIST_PREVIOUS_KEY",
+    "TCDIST_RANK",
+    "TCDIST_RENDEZVOUS",
+    "TCDIST_RENDEZVOUS_FD",
+    "TCDIST_SEGMENT_BYTES",
+    "TCDIST_SPIN_US",
+    "TCDIST_TIMEOUT",
+    "TCDIST_TRACE_DIR",
+    "TCDIST_TRACE_EVENTS",
+    "TCDIST_TUNE",
+    "TCDIST_TUNE_EVERY",
+    "TCDIST_WORLD_SIZE",
+    NULL,
+};
 
 /* Letters to change, add or leave out (Levenshtein). */
 static size_t distance(const char *a, const char *b)

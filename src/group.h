@@ -82,8 +82,13 @@ void tci_shrink_noticed(struct tci_comm *comm, uint32_t from, const struct tci_n
 void tci_shrink_close(tc_dist_ctx *group);
 void tci_shrink_fini(tc_dist_ctx *group);
 
-/* Form a group as options say; the future of tc_dist_init_async.  Any thread. */
-tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is_from_env,
-                    tc_dist_ctx **out);
+/* Form a group as options say; the future of tc_dist_init_async.  keyring: what its ranks prove
+ * themselves by, shared; NULL: the key of the context, where it has one.  Any thread. */
+struct tci_join_how {
+    bool is_from_env;
+    struct tci_keyring *keyring;
+};
+tc_future *tci_join(tc_context *context, const tc_dist_options *options,
+                    const struct tci_join_how *how, tc_dist_ctx **out);
 
 #endif

@@ -13,6 +13,7 @@
 #include "core/mux.h"
 #include "gloo.h"
 #include "group.h"
+#include "key.h"
 #include "layout.h"
 #include "net/tcp.h"
 #include "ring_group.h"
@@ -29,6 +30,7 @@ struct join {
     bool is_ring;       /* that is given descriptors to neighbours alone */
     struct tci_row row; /* of an URL with descriptors; empty otherwise, and once they are taken */
     uint64_t *labels;   /* owned: where the ranks are; NULL: to be found out */
+    struct tci_keyring *keyring; /* shared; NULL: nobody has to prove anything */
     bool is_from_env;
     tc_dist_ctx **out; /* borrowed until the future has settled */
     tc_future *future;
@@ -49,6 +51,7 @@ static void free_join(struct join *join)
     tci_free(join->url);
     tci_free(join->listen_url);
     tci_free(join->labels);
+    tci_keyring_unref(join->keyring);
     tci_gloo_fini(&join->gloo);
     tci_table_fini(&join->table);
     tci_free(join);
@@ -269,6 +272,7 @@ static void begin(struct tci_task *task)
                                    .row = join->row.fds != NULL ? &join->row : NULL,
                                    .advertise = join->gloo.advertise,
                                    .labels = join->labels,
+                                   .keyring = join->keyring,
                                    .deadline_ns = TCI_NEVER};
 
     boot.mine = (struct tci_agreed){
@@ -388,9 +392,26 @@ tc_status_t tci_join_check(tc_context *context, const tc_dist_options *options, 
     return status == TC_OK ? check_url(options, error) : status;
 }
 
+/* The key of the call, or of the context. */
+static tc_status_t take_keyring(struct join *join, const struct tci_join_how *how,
+                                struct tci_error *error)
+{
+    tc_status_t status = TC_OK;
+
+    join->keyring = tci_keyring_ref(how->keyring);
+    if (join->keyring == NULL && join->options.world_size > 1)
+        status = tci_key_ring(&join->context->config, &join->keyring, error);
+    if (status == TC_OK && join->keyring != NULL && tci_row_is_meant(join->options.rendezvous_url))
+        tci_error_set(error, status = TC_ERR_UNSUPPORTED, -1, 0, "dist_init",
+                      "dist_init: there is a key, and none is proven over descriptors that are "
+                      "given: who gives them knows where they lead; form this group in a context "
+                      "without a key");
+    return status;
+}
+
 /* A copy of what the caller gave; NULL on failure, with the cause in error. */
 static struct join *join_new(tc_context *context, const tc_dist_options *options,
-                             struct tci_error *error)
+                             const struct tci_join_how *how, struct tci_error *error)
 {
     struct join *join = tci_alloc(sizeof(*join));
 
@@ -405,7 +426,8 @@ static struct join *join_new(tc_context *context, const tc_dist_options *options
         join->listen_url = tci_strdup(options->listen_url);
     if (tci_layout_labels(context->config.hosts, (uint32_t)options->world_size, &join->labels,
                           error) != TC_OK ||
-        tci_gloo_read(options, &join->gloo, error) != TC_OK)
+        tci_gloo_read(options, &join->gloo, error) != TC_OK ||
+        take_keyring(join, how, error) != TC_OK)
         goto free_join;
     if (tci_row_is_meant(options->rendezvous_url) &&
         tci_row_parse(options->rendezvous_url, options->world_size, options->rank, &join->row,
@@ -434,8 +456,8 @@ static tc_future *refuse(tc_context *context, const tc_dist_options *options,
     return tci_future_failed(context, error);
 }
 
-tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is_from_env,
-                    tc_dist_ctx **out)
+tc_future *tci_join(tc_context *context, const tc_dist_options *options,
+                    const struct tci_join_how *how, tc_dist_ctx **out)
 {
     struct tci_error error = {0};
     struct join *join;
@@ -445,7 +467,7 @@ tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is
         return refuse(context, options, &error);
     if (tci_context_is_foreign(context))
         return tci_future_fail(context, TC_ERR_NOT_INITIALIZED, "dist_init", "of another process");
-    join = join_new(context, options, &error);
+    join = join_new(context, options, how, &error);
     if (join == NULL)
         return refuse(context, options, &error);
     join->future = tci_future_new(context, cancel, join);
@@ -455,7 +477,7 @@ tc_future *tci_join(tc_context *context, const tc_dist_options *options, bool is
         free_join(join);
         return refuse(context, options, &error);
     }
-    join->is_from_env = is_from_env;
+    join->is_from_env = how->is_from_env;
     join->out = out;
     future = join->future; /* once posted, the join may be over */
     context->exec->ops->post_remote(context->exec, &join->task);

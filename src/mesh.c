@@ -88,8 +88,10 @@ static tc_status_t read_algorithm(int size, enum tci_mesh_algorithm *out)
 
 /* ---- Beginning and end ---------------------------------------------------------------------- */
 
-static tc_status_t join(tc_context *context, const struct peers *peers, tc_dist_ctx **out)
+static tc_status_t join(tc_context *context, const struct peers *peers, struct tci_keyring *keyring,
+                        tc_dist_ctx **out)
 {
+    const struct tci_join_how how = {.keyring = keyring};
     tc_dist_options options;
     tc_future *joined;
     tc_status_t status;
@@ -99,36 +101,37 @@ static tc_status_t join(tc_context *context, const struct peers *peers, tc_dist_
     options.rank = peers->rank;
     options.rendezvous_url = peers->size > 1 ? peers->urls[0] : NULL;
     options.listen_url = peers->size > 1 && peers->rank > 0 ? peers->urls[peers->rank] : NULL;
-    joined = tc_dist_init_async(context, &options, out);
+    joined = tci_join(context, &options, &how, out);
     status = tc_future_wait(joined, -1);
     tc_future_release(joined);
     return status;
 }
 
-tc_status_t tc_mesh_group_init(tc_context *context, int32_t n_peers, int32_t my_rank,
-                               const char *const *peer_urls, tc_mesh_group_t **out)
+/* What both forms need of their arguments. */
+static tc_status_t check_call(tc_context *context, const struct peers *peers, const void *out)
 {
-    const struct peers peers = {"mesh_group_init", n_peers, my_rank, peer_urls};
-    tc_mesh_group_t *mesh;
+    if (context == NULL || out == NULL)
+        return tci_fail(TC_ERR_INVALID_ARG, peers->name, "%s: context and out may not be NULL",
+                        peers->name);
+    if (tci_context_is_foreign(context))
+        return tci_context_refuse(context, peers->name);
+    if (context->exec->ops->is_here(context->exec))
+        return tci_fail(TC_ERR_INVALID_ARG, peers->name,
+                        "%s: not from a continuation, which it would wait for", peers->name);
+    return check_peers(peers);
+}
+
+static tc_status_t form(tc_context *context, const struct peers *peers, struct tci_keyring *keyring,
+                        tc_mesh_group_t **out)
+{
+    tc_mesh_group_t *mesh = tci_alloc(sizeof(*mesh));
     tc_status_t status;
 
-    if (context == NULL || out == NULL)
-        return tci_fail(TC_ERR_INVALID_ARG, peers.name, "%s: context and out may not be NULL",
-                        peers.name);
-    if (tci_context_is_foreign(context))
-        return tci_context_refuse(context, peers.name);
-    if (context->exec->ops->is_here(context->exec))
-        return tci_fail(TC_ERR_INVALID_ARG, peers.name,
-                        "%s: not from a continuation, which it would wait for", peers.name);
-    status = check_peers(&peers);
-    if (status != TC_OK)
-        return status;
-    mesh = tci_alloc(sizeof(*mesh));
     if (mesh == NULL)
-        return tci_fail(TC_ERR_ALLOC, peers.name, "%s: no memory left", peers.name);
-    status = read_algorithm(n_peers, &mesh->algorithm);
+        return tci_fail(TC_ERR_ALLOC, peers->name, "%s: no memory left", peers->name);
+    status = read_algorithm(peers->size, &mesh->algorithm);
     if (status == TC_OK)
-        status = join(context, &peers, &mesh->group);
+        status = join(context, peers, keyring, &mesh->group);
     if (status != TC_OK) {
         tci_free(mesh);
         return status;
@@ -136,6 +139,15 @@ tc_status_t tc_mesh_group_init(tc_context *context, int32_t n_peers, int32_t my_
     pthread_mutex_init(&mesh->ordered, NULL);
     *out = mesh;
     return TC_OK;
+}
+
+tc_status_t tc_mesh_group_init(tc_context *context, int32_t n_peers, int32_t my_rank,
+                               const char *const *peer_urls, tc_mesh_group_t **out)
+{
+    const struct peers peers = {"mesh_group_init", n_peers, my_rank, peer_urls};
+    tc_status_t status = check_call(context, &peers, out);
+
+    return status == TC_OK ? form(context, &peers, NULL, out) : status;
 }
 
 tc_status_t tc_mesh_group_init_authenticated(tc_context *context, int32_t n_peers, int32_t my_rank,
@@ -151,19 +163,17 @@ tc_status_t tc_mesh_group_init_authenticated(tc_context *context, int32_t n_peer
                                              .size = n_peers,
                                              .rank = my_rank,
                                              .config = auth};
+    tc_status_t status = check_call(context, &peers, out);
     struct tci_error error = {0};
+    struct tci_keyring *keyring;
 
-    if (context == NULL || out == NULL)
-        return tci_fail(TC_ERR_INVALID_ARG, peers.name, "%s: context and out may not be NULL",
-                        peers.name);
-    if (check_peers(&peers) != TC_OK)
-        return tc_last_error()->status;
-    if (tci_auth_check(&request, &error) != TC_OK)
+    if (status != TC_OK)
+        return status;
+    if (tci_auth_keyring(&request, &context->config, &keyring, &error) != TC_OK)
         return tci_error_publish(&error);
-    return tci_fail(TC_ERR_UNSUPPORTED, peers.name,
-                    "%s: authentication is not carried by this release: use mesh_group_init on a "
-                    "network that you trust",
-                    peers.name);
+    status = form(context, &peers, keyring, out);
+    tci_keyring_unref(keyring);
+    return status;
 }
 
 tc_status_t tc_mesh_group_shutdown(tc_mesh_group_t *mesh)

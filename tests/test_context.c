@@ -245,9 +245,10 @@ static void settings_without_meaning_are_refused(void **state)
     REFUSED(spin_us, -2, TC_ERR_INVALID_ARG);
     REFUSED(segment_bytes, SIZE_MAX, TC_ERR_INVALID_ARG);
     REFUSED(log_level, "loud", TC_ERR_INVALID_ARG);
-    REFUSED(key_bytes, 5, TC_ERR_UNSUPPORTED);
-    REFUSED(key, "secret", TC_ERR_UNSUPPORTED);
-    REFUSED(encryption, 1, TC_ERR_UNSUPPORTED);
+    REFUSED(key_bytes, 5, TC_ERR_INVALID_ARG);
+    REFUSED(key, "secret", TC_ERR_INVALID_ARG);
+    REFUSED(previous_key, "secret", TC_ERR_INVALID_ARG);
+    REFUSED(encryption, 2, TC_ERR_INVALID_ARG);
     REFUSED(reactor, &other_reactor, TC_ERR_INVALID_ARG); /* loop_mode is not host */
     config.loop_mode = TC_LOOP_HOST;
     expect_refusal(&config, TC_ERR_ABI_MISMATCH);

@@ -84,9 +84,18 @@ typedef struct tc_config {
     const char *dump_dir;
     /* error|warn|info|debug; NULL: TCDIST_LOG [warn]. */
     const char *log_level;
-    const void *key;  /* shared secret of the group; for a later release: NULL */
-    size_t key_bytes; /* length of `key`: 0 */
-    int encryption;   /* whether to encrypt; for a later release: 0 */
+    /* Shared secret of all ranks, at least 16 bytes: connections over TCP prove on both sides that
+     * they have it.  docs/security.md.  NULL: the text of TCDIST_KEY, or of NUVEC_DISTRIBUTED_KEY
+     * [none: whoever comes is believed]. */
+    const void *key;
+    size_t key_bytes;
+    /* The key before it, which holds too while keys are changed; NULL: TCDIST_PREVIOUS_KEY, where
+     * `key` comes from the environment [none]. */
+    const void *previous_key;
+    size_t previous_key_bytes;
+    /* Whether everything said over TCP is encrypted, which needs a key; the same on all ranks.
+     * 1: on, -1: off, 0: TCDIST_ENCRYPTION, on|off [off]. */
+    int encryption;
 } tc_config;
 
 /* Every field "not set".  Any thread. */

@@ -53,15 +53,18 @@ TC_API void tc_dist_options_default(tc_dist_options *options);
  * between neighbours, reduce-scatter with fast numerics; else TC_ERR_UNSUPPORTED.
  *
  * Errors: TC_ERR_INVALID_ARG, TC_ERR_UNSUPPORTED_FAMILY, TC_ERR_TIMEOUT (names the ranks that
- * did not come), TC_ERR_RENDEZVOUS, TC_ERR_TRANSPORT.  Not from a continuation. */
+ * did not come), TC_ERR_AUTH (a key that is not that of the others, where keys are given, names the
+ * rank), TC_ERR_RENDEZVOUS, TC_ERR_TRANSPORT.  Not from a continuation. */
 TC_API tc_status_t tc_dist_init(tc_context *context, tc_dist_backend_t backend, int world_size,
                                 int rank, const char *rendezvous_url, tc_dist_ctx **out);
 
-/* The same among ranks that prove who they are.  Authentication is for a later release: every
- * argument is checked as it will be, then the call gives TC_ERR_UNSUPPORTED.
+/* The same among ranks that prove who they are, each by a key of its own; docs/security.md.
  *
  * rank_identities has rank_identity_count entries, one a rank; that of `rank` is
- * auth->local_identity.  Nothing is kept.  Any thread. */
+ * auth->local_identity.  They and the keys are copied, and the copy wiped when the group is gone.
+ * A key of the context is not looked at; its `encryption` is.  Errors besides: TC_ERR_AUTH, which
+ * names the rank whose proof or identity is not what it should be; TC_ERR_UNSUPPORTED for
+ * descriptors (fd://), over which nothing is proven.  Any thread; not from a continuation. */
 TC_API tc_status_t tc_dist_init_authenticated(tc_context *context, tc_dist_backend_t backend,
                                               int world_size, int rank, const char *rendezvous_url,
                                               const char *const *rank_identities,

@@ -59,11 +59,12 @@ typedef enum tc_coll_dtype {
 TC_API tc_status_t tc_mesh_group_init(tc_context *context, int32_t n_peers, int32_t my_rank,
                                       const char *const *peer_urls, tc_mesh_group_t **out);
 
-/* The same among peers that prove who they are.  Authentication is for a later release: every
- * argument is checked as it will be, then the call gives TC_ERR_UNSUPPORTED.
+/* The same among peers that prove who they are, each by a key of its own; docs/security.md.
  *
- * peer_identities has n_peers entries; that of my_rank is auth->local_identity.  Nothing is
- * kept. */
+ * peer_identities has n_peers entries; that of my_rank is auth->local_identity.  They and the keys
+ * are copied, and the copy wiped when the group is gone.  A key of the context is not looked at;
+ * its `encryption` is.  Errors besides: TC_ERR_AUTH, which names the rank whose proof or identity
+ * is not what it should be. */
 TC_API tc_status_t tc_mesh_group_init_authenticated(tc_context *context, int32_t n_peers,
                                                     int32_t my_rank, const char *const *peer_urls,
                                                     const char *const *peer_identities,

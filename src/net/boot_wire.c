@@ -258,6 +258,7 @@ void tci_boot_refuse_decode(const uint8_t *bytes, size_t len, struct tci_error *
         text[k] = byte >= 0x20 && byte < 0x7f ? (char)byte : '?';
     }
     text[text_len] = '\0';
-    tci_error_set(error, status, rank < TCI_BOOT_SIZE_MAX ? (int)rank : -1, 0, "dist_init", "%s",
-                  text_len != 0 ? text : "rank 0 refuses, and does not say why");
+    tci_error_blame(error, status, rank < TCI_BOOT_SIZE_MAX ? (int)rank : -1,
+                    status == TC_ERR_AUTH ? TC_REASON_REFUSED_KEY : TC_REASON_NONE, "dist_init",
+                    "%s", text_len != 0 ? text : "rank 0 refuses, and does not say why");
 }

@@ -87,7 +87,8 @@ static bool arm_links(struct tci_source *source)
         next = at->next;
         if (tci_link_flush(link) || link->send_errno != 0)
             may_sleep = false;
-        else if (tci_log_unsent(&link->log) > 0 && (link->watch.interest & TC_WRITABLE) == 0)
+        else if ((tci_log_unsent(&link->log) > 0 || !tci_link_is_flushed(link)) &&
+                 (link->watch.interest & TC_WRITABLE) == 0)
             (void)tci_watch_change(&link->watch, TC_READABLE | TC_WRITABLE);
     }
     return may_sleep;
@@ -385,6 +386,7 @@ static void tcp_close(struct tci_transport *self)
     tci_meter_del(tcp->context, &tcp->meter);
     tci_pool_fini(&tcp->flows);
     tci_pool_fini(&tcp->earlies);
+    tci_keyring_unref(tcp->keyring);
     tci_free(tcp->links);
     tci_free(tcp->addrs);
     tci_free(tcp->input);
@@ -443,6 +445,7 @@ static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
     tcp->window = tci_max(TCI_TCP_WINDOW, 4 * (tcp->eager_max + TCI_TCP_EAGER_COST));
     tcp->heal_ns = heal_time(&context->config);
     memcpy(tcp->group_id, result->group_id, TCI_GROUP_ID);
+    tcp->keyring = tci_keyring_ref(result->keyring);
     tci_list_init(&tcp->open);
     tci_list_init(&tcp->sending);
     tci_list_init(&tcp->halves);
@@ -461,6 +464,18 @@ static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
     return tcp;
 }
 
+/* What seals the connection of the start seals the link. */
+static bool take_seal(struct tci_link *link, struct tci_boot_result *result)
+{
+    struct tci_crypt *crypt = result->crypts != NULL ? result->crypts[link->peer] : NULL;
+
+    if (crypt == NULL)
+        return true;
+    result->crypts[link->peer] = NULL;
+    link->crypt = crypt;
+    return tci_crypt_grow(crypt);
+}
+
 /* The connections of the start are the first links. */
 static bool take_links(struct tci_tcp *tcp, struct tci_boot_result *result)
 {
@@ -470,7 +485,7 @@ static bool take_links(struct tci_tcp *tcp, struct tci_boot_result *result)
         if (result->fds[i] < 0)
             continue;
         link = tci_link_get(tcp, i);
-        if (link == NULL || tci_link_up(link, result->fds[i]) != 0)
+        if (link == NULL || !take_seal(link, result) || tci_link_up(link, result->fds[i]) != 0)
             return false;
         result->fds[i] = -1;
         tci_link_give_token(link);

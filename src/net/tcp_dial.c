@@ -8,10 +8,12 @@
 
 #include "core/alloc.h"
 #include "core/assert.h"
+#include "core/log.h"
 #include "net/sock.h"
 
 /*   dialer                        acceptor
  *   connect  ------------------>  accept: a half-open connection, limited in number and time
+ *   (with a key: the proof of it, both ways; greet.h)
  *   HELLO (group, from, to)  -->  checked
  *            <------------------  WELCOME: the link stands; or REFUSE; or, to a stray, nothing
  *
@@ -29,6 +31,7 @@ struct tci_half {
     struct tci_watch watch;
     struct tci_timer timer;
     int fd; /* owned */
+    struct tci_greet greet;
     unsigned have;
     uint8_t greeting[GREETING];
 };
@@ -41,7 +44,8 @@ static uint64_t now_plus_ms(struct tci_tcp *tcp, uint64_t ms)
 /* To REFUSE a link that is made again says whether there is no hope for it. */
 enum { REFUSED_FOR_NOW, REFUSED_FOR_GOOD };
 
-static bool send_greeting(int fd, uint8_t kind, const struct tci_hello *hello, uint64_t refusal)
+static bool send_greeting(struct tci_greet *greet, int fd, uint8_t kind,
+                          const struct tci_hello *hello, uint64_t refusal)
 {
     struct tci_frame frame = {.kind = kind, .total = refusal};
     uint8_t wire[GREETING];
@@ -51,9 +55,7 @@ static bool send_greeting(int fd, uint8_t kind, const struct tci_hello *hello, u
         tci_hello_encode(hello, wire + TCI_HEAD_BYTES);
     }
     tci_frame_encode(&frame, wire);
-    /* The connection is new: its buffer takes this, or nothing can be done with it. */
-    return send(fd, wire, TCI_HEAD_BYTES + (size_t)frame.length, MSG_NOSIGNAL | MSG_DONTWAIT) ==
-           (ssize_t)(TCI_HEAD_BYTES + frame.length);
+    return tci_greet_send(greet, fd, wire, TCI_HEAD_BYTES + (size_t)frame.length);
 }
 
 /* ---- Dialing ---- */
@@ -78,6 +80,9 @@ void tci_link_dial_failed(struct tci_link *link, int error)
     if (link->fd >= 0)
         close(link->fd);
     link->fd = -1;
+    tci_greet_fini(&link->greet);
+    tci_crypt_free(link->crypt);
+    link->crypt = NULL;
     link->dial_errno = error;
     link->refusals = error == ECONNREFUSED ? link->refusals + 1 : 0;
     link->backoff_ms = (uint32_t)tci_min(2 * (size_t)link->backoff_ms, BACKOFF_MAX_MS);
@@ -96,7 +101,7 @@ static void link_stands(struct tci_link *link)
     tcp->exec->ops->timer_clear(tcp->exec, &link->timer);
     tci_watch_del(&link->watch);
     link->fd = -1;
-    if (tci_link_up(link, fd) == 0)
+    if (tci_greet_end(&link->greet, &link->crypt) == 0 && tci_link_up(link, fd) == 0)
         return;
     link->fd = fd;
     tci_link_dial_failed(link, errno);
@@ -125,7 +130,8 @@ static void read_answer(struct tci_link *link)
     do {
         size_t want = (link->greet_have < TCI_HEAD_BYTES ? TCI_HEAD_BYTES : GREETING);
 
-        got = recv(link->fd, wire + link->greet_have, want - link->greet_have, MSG_DONTWAIT);
+        got = tci_greet_receive(&link->greet, link->fd, wire + link->greet_have,
+                                want - link->greet_have);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (got <= 0) {
@@ -154,29 +160,61 @@ static void read_answer(struct tci_link *link)
     link_stands(link);
 }
 
+/* It stands; 0, or the errno that it has failed with. */
+static int connected(struct tci_link *link)
+{
+    int error = tci_sock_connect_result(link->fd);
+
+    if (error == 0 && tci_watch_change(&link->watch, TC_READABLE) != 0)
+        error = errno;
+    link->has_connected = error == 0;
+    return error;
+}
+
+static enum tci_greet_state prove(struct tci_link *link, bool is_begin)
+{
+    struct tci_auth_config config;
+    enum tci_greet_state state;
+
+    tci_link_auth_config(link->tcp, link->peer, true, &config);
+    state = is_begin ? tci_greet_begin(&link->greet, &config, link->fd)
+                     : tci_greet_go_on(&link->greet, link->fd);
+    if (state == TCI_GREET_FAILED && errno == EKEYREJECTED) {
+        link->denied = link->greet.auth->reason;
+        link->is_denied_by_peer = link->greet.auth->by_peer;
+    }
+    return state;
+}
+
 static void on_dial_ready(struct tci_watch *watch, uint32_t ready)
 {
     struct tci_link *link = tci_container_of(watch, struct tci_link, watch);
+    bool is_begin = !link->has_connected;
+    int error = is_begin ? connected(link) : 0;
+    enum tci_greet_state state;
     struct tci_hello hello;
-    int error;
 
     (void)ready;
     if (link->has_greeted) {
         read_answer(link);
         return;
     }
-    error = tci_sock_connect_result(link->fd);
     if (error != 0) {
         tci_link_dial_failed(link, error);
         return;
     }
-    tci_link_hello(link, &hello);
-    if (!send_greeting(link->fd, TCI_FRAME_HELLO, &hello, 0) ||
-        tci_watch_change(watch, TC_READABLE) != 0) {
-        tci_link_dial_failed(link, ECONNRESET);
+    state = prove(link, is_begin);
+    if (state == TCI_GREET_MORE)
+        return;
+    if (state == TCI_GREET_FAILED) {
+        tci_link_dial_failed(link, errno);
         return;
     }
-    link->has_greeted = true;
+    tci_link_hello(link, &hello);
+    if (send_greeting(&link->greet, link->fd, TCI_FRAME_HELLO, &hello, 0))
+        link->has_greeted = true;
+    else
+        tci_link_dial_failed(link, ECONNRESET);
 }
 
 void tci_link_dial_once(struct tci_link *link)
@@ -184,7 +222,7 @@ void tci_link_dial_once(struct tci_link *link)
     struct tci_error error = {0};
     bool is_up;
 
-    link->has_greeted = false;
+    link->has_connected = link->has_greeted = false;
     link->greet_have = 0;
     if (tci_sock_connect(&link->addr, &link->fd, &is_up, &error) != TC_OK) {
         link->fd = -1;
@@ -236,6 +274,8 @@ void tci_link_on_dial_timer(struct tci_timer *timer)
         tci_link_lose(link, TC_REASON_LINK_DEAD, "announced a connection that did not come");
     else if (link->refusals >= TCI_TCP_REFUSALS_MAX)
         tci_link_lose(link, TC_REASON_EXITED, "refuses connections: it exited or was killed");
+    else if (link->dial_errno == EKEYREJECTED)
+        tci_link_lose_denied(link);
     else
         tci_link_lose(link,
                       link->dial_errno != 0 ? tci_link_errno_reason(link->dial_errno)
@@ -296,6 +336,7 @@ void tci_link_dial_end(struct tci_link *link)
     if (link->state != TCI_LINK_DIALING && link->state != TCI_LINK_HEALING)
         return;
     tci_watch_del(&link->watch);
+    tci_greet_fini(&link->greet);
     if (link->fd >= 0)
         close(link->fd);
     link->fd = -1;
@@ -312,6 +353,7 @@ static void half_free(struct tci_half *half, bool is_link)
     tcp->exec->ops->timer_clear(tcp->exec, &half->timer);
     tci_list_del(&half->link);
     tcp->half_count--;
+    tci_greet_fini(&half->greet);
     if (!is_link) {
         close(half->fd);
         tcp->stats.strays++;
@@ -349,34 +391,64 @@ static void half_greeted(struct tci_half *half, const struct tci_hello *hello)
         hello->attempt == 0 ? tci_link_get(tcp, hello->from) : tcp->links[hello->from];
     enum tci_heal_answer answer = link == NULL ? TCI_HEAL_STRAY : judge(half, link, hello);
     struct tci_hello reply = *hello;
+    struct tci_crypt *crypt = NULL;
     int fd = half->fd;
 
     if (answer == TCI_HEAL_LATER || answer == TCI_HEAL_GONE)
-        (void)send_greeting(fd, TCI_FRAME_REFUSE, NULL,
+        (void)send_greeting(&half->greet, fd, TCI_FRAME_REFUSE, NULL,
                             answer == TCI_HEAL_GONE ? REFUSED_FOR_GOOD : REFUSED_FOR_NOW);
     if (answer == TCI_HEAL_TAKE) {
         reply.received = link->received;
         if (reply.token == 0)
             reply.token = link->heal.token;
-        if (!send_greeting(fd, TCI_FRAME_WELCOME, &reply, 0))
+        if (!send_greeting(&half->greet, fd, TCI_FRAME_WELCOME, &reply, 0) ||
+            tci_greet_end(&half->greet, &crypt) != 0)
             answer = TCI_HEAL_STRAY;
     }
     half_free(half, answer == TCI_HEAL_TAKE);
-    if (answer != TCI_HEAL_TAKE || tci_link_take_again(link, hello, fd))
+    if (answer != TCI_HEAL_TAKE || tci_link_take_again(link, hello, fd, crypt))
         return;
     close(fd);
     tci_link_lose(link, TC_REASON_NONE, "connected, but cannot be watched: %s", strerror(errno));
 }
 
+/* Whether it is from a rank of this group to this one, and from who has proven to be it. */
+static bool is_true(const struct tci_half *half, const struct tci_hello *hello)
+{
+    const struct tci_tcp *tcp = half->tcp;
+
+    return memcmp(hello->group_id, tcp->group_id, TCI_GROUP_ID) == 0 && hello->to == tcp->rank &&
+           hello->from < tcp->size && hello->from != tcp->rank &&
+           (half->greet.auth == NULL || half->greet.auth->peer == hello->from);
+}
+
+/* Whether it may greet; not yet, or no more, where that is false. */
+static bool has_proven(struct tci_half *half)
+{
+    enum tci_greet_state state = tci_greet_go_on(&half->greet, half->fd);
+    char text[256];
+
+    if (state != TCI_GREET_FAILED)
+        return state == TCI_GREET_READY;
+    if (errno == EKEYREJECTED && half->greet.auth->reason != TCI_AUTH_GARBLED)
+        tci_log(TC_LOG_WARN, "rank %u: a connection is refused: %s", half->tcp->rank,
+                tci_auth_explain(half->greet.auth, text, sizeof(text)));
+    half_free(half, false);
+    return false;
+}
+
 static void on_half_ready(struct tci_watch *watch, uint32_t ready)
 {
     struct tci_half *half = tci_container_of(watch, struct tci_half, watch);
-    struct tci_tcp *tcp = half->tcp;
     struct tci_hello hello;
     struct tci_frame frame;
-    ssize_t got = recv(half->fd, half->greeting + half->have, GREETING - half->have, MSG_DONTWAIT);
+    ssize_t got;
 
     (void)ready;
+    if (!has_proven(half))
+        return;
+    got = tci_greet_receive(&half->greet, half->fd, half->greeting + half->have,
+                            GREETING - half->have);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (got <= 0) {
@@ -388,8 +460,7 @@ static void on_half_ready(struct tci_watch *watch, uint32_t ready)
         return;
     if (tci_frame_decode(half->greeting, &frame) != NULL || frame.kind != TCI_FRAME_HELLO ||
         tci_hello_decode(half->greeting + TCI_HEAD_BYTES, &hello) != NULL ||
-        memcmp(hello.group_id, tcp->group_id, TCI_GROUP_ID) != 0 || hello.to != tcp->rank ||
-        hello.from >= tcp->size || hello.from == tcp->rank) {
+        !is_true(half, &hello)) {
         half_free(half, false);
         return;
     }
@@ -404,6 +475,7 @@ static void on_half_timer(struct tci_timer *timer)
 static void half_new(struct tci_tcp *tcp, int fd)
 {
     struct tci_half *half = tcp->half_count < TCI_TCP_HALF_MAX ? tci_alloc(sizeof(*half)) : NULL;
+    struct tci_auth_config config;
 
     if (half == NULL) {
         close(fd);
@@ -417,7 +489,9 @@ static void half_new(struct tci_tcp *tcp, int fd)
     tci_list_init(&half->link);
     tci_list_add(&tcp->halves, &half->link);
     tcp->half_count++;
-    if (tci_watch_add(tcp->loop, &half->watch, fd, TC_READABLE) != 0 ||
+    tci_link_auth_config(tcp, 0, false, &config);
+    if (tci_greet_begin(&half->greet, &config, fd) == TCI_GREET_FAILED ||
+        tci_watch_add(tcp->loop, &half->watch, fd, TC_READABLE) != 0 ||
         tcp->exec->ops->timer_set(tcp->exec, &half->timer, now_plus_ms(tcp, TCI_TCP_GREET_MS)) != 0)
         half_free(half, false);
 }

@@ -123,6 +123,8 @@ void tci_link_on_heal_timer(struct tci_link *link)
     }
     if (link->refusals >= REFUSALS_MAX)
         lose_ended(link);
+    else if (link->dial_errno == EKEYREJECTED)
+        tci_link_lose_denied(link);
     else
         tci_link_lose(link,
                       link->fd >= 0 && link->has_greeted ? TC_REASON_LOOP_STALLED
@@ -234,7 +236,8 @@ enum tci_heal_answer tci_link_judge(const struct tci_link *link, const struct tc
     return TCI_HEAL_TAKE;
 }
 
-bool tci_link_take_again(struct tci_link *link, const struct tci_hello *hello, int fd)
+bool tci_link_take_again(struct tci_link *link, const struct tci_hello *hello, int fd,
+                         struct tci_crypt *crypt)
 {
     if (link->state == TCI_LINK_UP) {
         tci_link_drop_fd(link);
@@ -249,6 +252,8 @@ bool tci_link_take_again(struct tci_link *link, const struct tci_hello *hello, i
         link->heal.seen = hello->attempt;
     if (hello->token != 0)
         link->heal.token = hello->token;
+    TC_ASSERT(link->crypt == NULL);
+    link->crypt = crypt;
     if (!tci_log_rewind(&link->log, hello->received))
         return false;
     note_healed(link);

@@ -160,7 +160,8 @@ unsigned tci_link_read(struct tci_link *link)
     size_t bytes = 0;
     unsigned reads;
 
-    for (reads = 0; reads < READS_MAX && bytes < READ_MAX_BYTES; reads++) {
+    for (reads = 0; (reads < READS_MAX && bytes < READ_MAX_BYTES) || tci_link_has_input(link);
+         reads++) {
         struct reading reading;
         size_t asked = 0;
         const char *wrong;
@@ -169,7 +170,7 @@ unsigned tci_link_read(struct tci_link *link)
         prepare(link, &reading);
         for (int i = 0; i < reading.count; i++)
             asked += reading.iov[i].iov_len;
-        got = readv(link->fd, reading.iov, reading.count);
+        got = tci_link_readv(link, reading.iov, reading.count);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0 && errno == EAGAIN)
@@ -184,7 +185,7 @@ unsigned tci_link_read(struct tci_link *link)
             tci_link_lose(link, TC_REASON_NONE, "broke the protocol: it sent %s", wrong);
             return reads + 1;
         }
-        if ((size_t)got < asked)
+        if ((size_t)got < asked && !tci_link_has_input(link))
             return reads + 1;
     }
     return reads;

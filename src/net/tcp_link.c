@@ -42,7 +42,8 @@ static void on_ready(struct tci_watch *watch, uint32_t ready)
 
     if ((ready & TC_WRITABLE) != 0) {
         (void)tci_link_flush(link);
-        if (link->state == TCI_LINK_UP && tci_log_unsent(&link->log) == 0)
+        if (link->state == TCI_LINK_UP && tci_log_unsent(&link->log) == 0 &&
+            tci_link_is_flushed(link))
             (void)tci_watch_change(watch, TC_READABLE);
     }
     if (link->state == TCI_LINK_UP && (ready & TC_READABLE) != 0)
@@ -122,6 +123,8 @@ void tci_link_drop_fd(struct tci_link *link)
     if (link->fd >= 0)
         close(link->fd);
     link->fd = -1;
+    tci_crypt_free(link->crypt);
+    link->crypt = NULL;
 }
 
 static void link_end(struct tci_link *link, tc_status_t status)
@@ -151,6 +154,9 @@ void tci_link_fini(struct tci_link *link)
 
 const char *tci_link_errno_text(int error)
 {
+    if (error == EBADMSG)
+        return "what came does not open with the keys of this connection: it was changed on the "
+               "way";
     if (error != EFAULT)
         return strerror(error);
     return "the buffer given on this side lies outside the process's memory: it was freed too "
@@ -172,6 +178,7 @@ tc_reason_t tci_link_errno_reason(int error)
     case EHOSTUNREACH:
     case EHOSTDOWN:
     case ENONET:
+    case EBADMSG:
         return TC_REASON_LINK_DEAD;
     default:
         return TC_REASON_NONE; /* of this side */

@@ -8,6 +8,7 @@
 #include "core/match.h"
 #include "core/pool.h"
 #include "net/frame.h"
+#include "net/greet.h"
 #include "net/tcp.h"
 #include "net/tcp_log.h"
 
@@ -98,14 +99,18 @@ struct tci_link {
     uint32_t backoff_ms;
     unsigned greet_have; /* bytes of the answer */
     uint8_t greeting[TCI_HEAD_BYTES + TCI_HELLO_BYTES];
-    bool has_greeted;
-    int dial_errno;            /* how the last try failed */
-    unsigned refusals;         /* tries in a row that were refused */
-    unsigned refusals_max;     /* so many tell that the peer is gone */
-    bool yields;               /* refused: the peer's own connection will come */
-    tci_tcp_probe_fn probe_fn; /* NULL: it is needed, so that to fail is a loss */
-    void *probe_arg;           /* borrowed until probe_fn is called */
+    struct tci_greet greet; /* of the connection that is dialed */
+    bool has_connected, has_greeted;
+    bool is_denied_by_peer;
+    enum tci_auth_reason denied; /* the last try: why the keys do not fit */
+    int dial_errno;              /* how the last try failed */
+    unsigned refusals;           /* tries in a row that were refused */
+    unsigned refusals_max;       /* so many tell that the peer is gone */
+    bool yields;                 /* refused: the peer's own connection will come */
+    tci_tcp_probe_fn probe_fn;   /* NULL: it is needed, so that to fail is a loss */
+    void *probe_arg;             /* borrowed until probe_fn is called */
     /* Once it stands. */
+    struct tci_crypt *crypt; /* owned; NULL: what is said is not sealed */
     struct tci_rx rx;
     struct tci_log log;
     struct tci_list flows; /* most urgent first */
@@ -144,8 +149,9 @@ struct tci_tcp {
     struct tci_addr *addrs;  /* owned, `size` */
     struct tci_link **links; /* owned, `size`; NULL: never needed */
     uint8_t group_id[TCI_GROUP_ID];
-    bool is_ring; /* only neighbours are linked: what is not, stays so */
-    int listener; /* owned */
+    struct tci_keyring *keyring; /* shared; NULL: nobody has to prove anything */
+    bool is_ring;                /* only neighbours are linked: what is not, stays so */
+    int listener;                /* owned */
     struct tci_watch listener_watch;
     struct tci_timer listener_timer; /* goes on accepting after descriptors ran out */
     struct tci_list open, sending;
@@ -259,7 +265,29 @@ enum tci_heal_answer {
 enum tci_heal_answer tci_link_judge(const struct tci_link *link, const struct tci_hello *hello,
                                     int fd);
 /* TAKE: a connection takes the place of the one that broke.  False: it cannot be used. */
-bool tci_link_take_again(struct tci_link *link, const struct tci_hello *hello, int fd);
+bool tci_link_take_again(struct tci_link *link, const struct tci_hello *hello, int fd,
+                         struct tci_crypt *crypt);
+
+/* ---- tcp_crypt.c ---- */
+
+/* As sendmsg(2) and readv(2), over the seal where there is one.  What was taken by a seal may not
+ * be sent yet: with no parts it goes on with that, and gives 0. */
+ssize_t tci_link_writev(struct tci_link *link, struct iovec *iov, int count);
+ssize_t tci_link_readv(struct tci_link *link, struct iovec *iov, int count);
+static inline bool tci_link_is_flushed(const struct tci_link *link)
+{
+    return link->crypt == NULL || tci_crypt_is_flushed(link->crypt);
+}
+/* Whether there is something to be read that no socket will tell of. */
+static inline bool tci_link_has_input(const struct tci_link *link)
+{
+    return link->crypt != NULL && tci_crypt_has_input(link->crypt);
+}
+/* By what a connection with a peer begins: nothing where there is no key. */
+void tci_link_auth_config(const struct tci_tcp *tcp, uint32_t peer, bool is_dialer,
+                          struct tci_auth_config *config_out);
+/* The time to link is over, and the keys did not fit. */
+void tci_link_lose_denied(struct tci_link *link);
 
 /* ---- tcp_send.c ---- */
 

@@ -28,7 +28,7 @@ static uint64_t eager_cost(const struct tci_xfer *xfer)
 bool tci_link_has_output(const struct tci_link *link)
 {
     return tci_log_unsent(&link->log) > 0 || !tci_list_is_empty(&link->flows) ||
-           link->send_errno != 0;
+           !tci_link_is_flushed(link) || link->send_errno != 0;
 }
 
 void tci_link_end_send(struct tci_link *link, struct tci_xfer *xfer, tc_status_t status)
@@ -187,15 +187,9 @@ static bool start_frame(struct tci_link *link, struct tci_flow *flow, struct tci
 static size_t write_some(struct tci_link *link)
 {
     struct iovec parts[PARTS_MAX];
-    struct msghdr message = {.msg_iov = parts};
-    ssize_t sent;
+    int count = tci_log_parts(&link->log, parts, PARTS_MAX);
+    ssize_t sent = tci_link_writev(link, parts, count);
 
-    message.msg_iovlen = (size_t)tci_log_parts(&link->log, parts, PARTS_MAX);
-    if (message.msg_iovlen == 0)
-        return 0;
-    do
-        sent = sendmsg(link->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (sent < 0 && errno == EINTR);
     if (sent < 0) {
         if (errno != EAGAIN && errno != ENOBUFS)
             link->send_errno = errno;
