@@ -90,7 +90,8 @@ struct tci_comm {
         bool is_seen_here; /* by the end of a link, and not told by another rank */
         struct tci_notice notice;
     } loss;
-    bool is_deaf; /* about to be freed: what the transport tells is of no interest any more */
+    uint64_t recent_ns; /* a time of this turn, for the trace: trace_op.h; 0: read the clock */
+    bool is_deaf;       /* about to be freed: what the transport tells is of no interest any more */
     /* The roof's, or NULL: the algorithm of a collective; NULL: the cheapest, or, with a cause in
      * error, none.  Any thread. */
     const char *(*advise)(struct tci_comm *comm, const struct tci_advice *advice,

@@ -138,7 +138,6 @@ static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
     xfer->x.priority = (int8_t)op->args.priority;
     xfer->x.is_send = is_send;
     xfer->x.status = TC_PENDING;
-    xfer->begin_ns = tci_trace_now();
     if (step->kind == TCI_STEP_RECV_REDUCE)
         prepare_fold(xfer, step);
     op->xfers_live++;
@@ -150,17 +149,23 @@ static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
     return true;
 }
 
+/* What takes no time leaves no trace. */
 static void trace_fold(const struct tci_op *op, uint64_t begin_ns, size_t elems)
 {
+    size_t bytes = elems * op->args.elem_bytes;
+
+    if (begin_ns == 0 || bytes < TCI_TRACE_SLOW_BYTES)
+        return;
+    tci_trace_forget_time(op->comm);
     tci_trace_add(op->comm->context->trace,
                   &(struct tci_trace_record){.kind = TCI_TRACE_FOLD,
                                              .rank = op->comm->shown_rank,
                                              .peer = -1,
                                              .group = op->comm->group,
                                              .begin_ns = begin_ns,
-                                             .end_ns = tci_trace_now(),
+                                             .end_ns = tci_trace_recent(op->comm),
                                              .tag = op->args.tag,
-                                             .a = elems * op->args.elem_bytes});
+                                             .a = bytes});
 }
 
 /* Block by block, since those of SRC and DST need not lie close together. */
@@ -178,6 +183,8 @@ static void copy(struct tci_lane *lane, const struct tci_step *step)
 
         if (src != dst && elems > 0)
             memmove(dst, src, elems * lane->op->args.elem_bytes);
+        if (elems * lane->op->args.elem_bytes >= TCI_TRACE_SLOW_BYTES)
+            tci_trace_forget_time(lane->op->comm);
     }
 }
 
@@ -188,7 +195,7 @@ static void fold_part(struct tci_lane *lane, const struct tci_step *step)
     void *dst = slice_at(lane, step->dst);
     const void *src = slice_at(lane, step->src);
     size_t elems = step_elems(lane, step);
-    uint64_t begin_ns = tci_trace_now();
+    uint64_t begin_ns = tci_trace_recent(op->comm);
 
     if (elems == 0)
         return;
@@ -213,7 +220,7 @@ static bool fold(struct tci_lane *lane, const struct tci_step *step)
 
     TC_ASSERT(ranks >= 2 && op->inputs != NULL);
     if (some > 0) {
-        uint64_t begin_ns = tci_trace_now();
+        uint64_t begin_ns = tci_trace_recent(op->comm);
         for (uint32_t r = 0; r < ranks; r++)
             op->inputs[r] = (r == me ? slice_at(lane, step->src)
                                      : lane->tmp + (r < me ? r : r - 1) * lane->slot_bytes) +
@@ -498,6 +505,7 @@ void tci_engine_turn(struct tci_comm *comm)
     struct tci_list *first = tci_list_first(&comm->busy);
     struct tci_xfer *xfer;
 
+    tci_trace_forget_time(comm);
     while ((xfer = tci_cq_pull(&comm->cq)) != NULL)
         end_transfer(comm, tci_container_of(xfer, struct tci_step_xfer, x));
     if (first != NULL && !tci_list_is_empty(&comm->busy))

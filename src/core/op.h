@@ -110,6 +110,7 @@ struct tci_op {
     uint64_t begin_ns, deadline_ns;
     uint64_t told_ns; /* when the others were told of its failure; 0: they need not, or have it */
     uint32_t live;    /* 1 + its entry in the trace's table of what is in flight; 0: none */
+    uint32_t trace_names;        /* by tci_trace_names; 0: not entered */
     uint32_t live_cells;         /* which places of that entry are taken */
     bool is_enrolled;            /* it has entered: in comm->ops, with its use of the tag */
     bool is_shown;               /* its call was shown to those that it waits for */

@@ -179,11 +179,12 @@ uint32_t tci_trace_name_number(struct tci_trace *trace, const char *name)
     uint32_t count = trace->head->tables[TCI_TRACE_NAMES].count;
     uint32_t free_count = count - TCI_TRACE_NAME_OTHER - 1;
     uint64_t hash = ((uintptr_t)name * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
+    uint32_t at = (uint32_t)((hash * free_count) >> 32);
 
     if (name == NULL)
         return TCI_TRACE_NAME_NONE;
-    for (uint32_t i = 0; i < free_count; i++) {
-        uint32_t number = TCI_TRACE_NAME_OTHER + 1 + (uint32_t)((hash + i) % free_count);
+    for (uint32_t i = 0; i < free_count; i++, at = at + 1 < free_count ? at + 1 : 0) {
+        uint32_t number = TCI_TRACE_NAME_OTHER + 1 + at;
         /* acquire: who finds a name may read what it points at */
         const char *there = atomic_load_explicit(&trace->pointers[number], memory_order_acquire);
 
@@ -239,25 +240,34 @@ uint64_t tci_trace_now(void)
 
 static uint64_t pack_what(struct tci_trace *trace, const struct tci_trace_record *record)
 {
+    uint32_t names = record->names != 0 ? record->names
+                                        : tci_trace_names(trace, record->name, record->algorithm);
+
     return (uint64_t)record->kind << 56 | (uint64_t)(record->space & 255) << 48 |
-           (uint64_t)tci_trace_name_number(trace, record->name) << 32 |
-           (uint64_t)tci_trace_name_number(trace, record->algorithm) << 16 |
-           (tci_trace_thread() & 0xffff);
+           (uint64_t)names << 16 | (tci_trace_thread() & 0xffff);
 }
 
 void tci_trace_add(struct tci_trace *trace, const struct tci_trace_record *record)
 {
-    uint64_t number = atomic_fetch_add_explicit(&trace->head->next, 1, memory_order_relaxed);
-    struct tci_trace_slot *slot = &trace->slots[number & trace->mask];
-    uint64_t turn = atomic_load_explicit(&slot->turn, memory_order_relaxed);
+    struct tci_trace_slot *slot;
+    uint64_t number, turn;
 
     TC_ASSERT((unsigned)record->kind < TCI_TRACE_KINDS);
+    if (tci_trace_is_paused(trace))
+        return;
+    /* relaxed: a counter */
+    number = atomic_fetch_add_explicit(&trace->head->next, 1, memory_order_relaxed);
+    slot = &trace->slots[number & trace->mask];
+    turn = atomic_load_explicit(&slot->turn, memory_order_relaxed);
     /* A writer that was overtaken by a whole ring, or meets one that was, drops its event rather
      * than wait.  acquire: our stores stay behind the claim. */
     if (turn % 2 != 0 || turn > 2 * number ||
         !atomic_compare_exchange_strong_explicit(&slot->turn, &turn, 2 * number + 1,
                                                  memory_order_acquire, memory_order_relaxed))
         return;
+    /* The next one has not been touched for a whole ring. */
+    __builtin_prefetch(&trace->slots[(number + 1) & trace->mask], 1);
+    __builtin_prefetch((char *)&trace->slots[(number + 1) & trace->mask] + 64, 1);
     PUT(slot->begin_ns, record->begin_ns);
     PUT(slot->end_ns, record->end_ns);
     PUT(slot->tag, record->tag);

@@ -40,6 +40,7 @@ struct tci_trace {
     uint64_t mask;                   /* slots - 1 */
     _Atomic(const char *) *pointers; /* owned; of the names */
     bool owns_image;
+    atomic_bool is_paused; /* bench/trace_cost.c measures what all this costs; else never */
     void (*on_end)(struct tci_trace *trace); /* the roof's, or NULL: gives the image back */
     /* The roof's, or NULL: brings the counters of transports up to date.  Loop thread. */
     void (*sample)(void *arg);
@@ -62,6 +63,19 @@ void tci_trace_free(struct tci_trace *trace);
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t tci_trace_now(void);
 
+static inline bool tci_trace_is_paused(const struct tci_trace *trace)
+{
+    /* relaxed: whoever pauses it does so between operations */
+    return atomic_load_explicit(&((struct tci_trace *)(uintptr_t)trace)->is_paused,
+                                memory_order_relaxed);
+}
+
+/* When something begins that will be recorded. */
+static inline uint64_t tci_trace_begin(const struct tci_trace *trace)
+{
+    return tci_trace_is_paused(trace) ? 0 : tci_trace_now();
+}
+
 /* What is recorded.  What a kind has not stays 0, but for rank and peer, which are -1 then. */
 struct tci_trace_record {
     enum tci_trace_kind kind;
@@ -70,6 +84,7 @@ struct tci_trace_record {
     uint64_t begin_ns, end_ns, tag, a, b, group;
     const char *algorithm; /* likewise */
     uint32_t space, use, step;
+    uint32_t names; /* of name and algorithm, by tci_trace_names; 0: they are looked up */
 };
 
 /* Any thread; wait-free: the oldest event gives way; one whose writer was
@@ -78,6 +93,12 @@ void tci_trace_add(struct tci_trace *trace, const struct tci_trace_record *recor
 
 /* The number of a string in the table of names.  Any thread. */
 uint32_t tci_trace_name_number(struct tci_trace *trace, const char *name);
+/* Those of a name and an algorithm in one, for a record. */
+static inline uint32_t tci_trace_names(struct tci_trace *trace, const char *name,
+                                       const char *algorithm)
+{
+    return tci_trace_name_number(trace, name) << 16 | tci_trace_name_number(trace, algorithm);
+}
 /* The string of a number, or NULL.  Any thread. */
 const char *tci_trace_name_of(const struct tci_trace *trace, uint32_t number);
 /* A small number of the calling thread's own, from 1. */

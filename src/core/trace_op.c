@@ -11,6 +11,18 @@ uint64_t tci_trace_pack_call(const struct tci_call *call)
            (uint64_t)call->dtype << 16 | (uint64_t)call->op << 8 | call->plan;
 }
 
+uint64_t tci_trace_recent(struct tci_comm *comm)
+{
+    if (comm->recent_ns == 0 || tci_trace_is_paused(comm->context->trace))
+        comm->recent_ns = tci_trace_begin(comm->context->trace);
+    return comm->recent_ns;
+}
+
+void tci_trace_forget_time(struct tci_comm *comm)
+{
+    comm->recent_ns = 0;
+}
+
 static struct tci_trace *trace_of(const struct tci_op *op)
 {
     return op->comm->context->trace;
@@ -45,12 +57,8 @@ static uint64_t bytes_of(const struct tci_op *op)
 
 static uint64_t what_of(const struct tci_op *op, enum tci_trace_live_state state)
 {
-    struct tci_trace *trace = trace_of(op);
-
     return (uint64_t)state << 56 | (uint64_t)(op->args.space & 255) << 48 |
-           (uint64_t)tci_trace_name_number(trace, op->args.name) << 32 |
-           (uint64_t)tci_trace_name_number(trace, op->args.plan->name) << 16 |
-           (tci_trace_thread() & 0xffff);
+           (uint64_t)op->trace_names << 16 | (tci_trace_thread() & 0xffff);
 }
 
 /* release: whoever reads a word of this turn finds the odd turn, or a later one. */
@@ -107,11 +115,16 @@ static void take_live(struct tci_op *op, uint64_t now)
 void tci_trace_op_enter(struct tci_op *op)
 {
     struct tci_trace *trace = trace_of(op);
-    uint64_t now = tci_trace_now();
-    struct tci_trace_record record = record_of(op, TCI_TRACE_CALL, op->begin_ns, now);
+    struct tci_trace_record record;
+    uint64_t now;
 
-    record.name = op->args.name;
-    record.algorithm = op->args.plan->name;
+    tci_trace_forget_time(op->comm);
+    now = tci_trace_recent(op->comm);
+    if (now == 0)
+        return;
+    record = record_of(op, TCI_TRACE_CALL, tci_min(op->begin_ns, now), now);
+    op->trace_names = tci_trace_names(trace, op->args.name, op->args.plan->name);
+    record.names = op->trace_names;
     record.a = op->args.call.count;
     record.b = tci_trace_pack_call(&op->args.call);
     tci_trace_add(trace, &record);
@@ -126,8 +139,12 @@ void tci_trace_op_state(struct tci_op *op, enum tci_trace_live_state state)
     if (live == NULL)
         return;
     if (state == TCI_TRACE_LIVE_RUNNING) {
-        uint64_t now = tci_trace_now();
-        struct tci_trace_record record = record_of(op, TCI_TRACE_RUN, now, now);
+        struct tci_trace_record record;
+        uint64_t now;
+
+        tci_trace_forget_time(op->comm);
+        now = tci_trace_recent(op->comm);
+        record = record_of(op, TCI_TRACE_RUN, now, now);
 
         record.name = op->args.name;
         tci_trace_add(trace_of(op), &record);
@@ -157,8 +174,11 @@ void tci_trace_op_settle(struct tci_op *op, tc_status_t status)
 {
     struct tci_trace *trace = trace_of(op);
     struct tci_trace_live *live = live_of(op);
-    struct tci_trace_record record = record_of(op, TCI_TRACE_OP, op->begin_ns, tci_trace_now());
+    struct tci_trace_record record;
 
+    if (tci_trace_is_paused(trace))
+        return;
+    record = record_of(op, TCI_TRACE_OP, op->begin_ns, tci_trace_recent(op->comm));
     record.name = op->args.name;
     record.algorithm = op->args.plan->name;
     record.a = bytes_of(op);
@@ -202,6 +222,7 @@ void tci_trace_xfer_post(struct tci_step_xfer *xfer)
     uint32_t free_cells = ~op->live_cells & ((UINT32_C(1) << TCI_TRACE_CELLS) - 1);
 
     xfer->cell = 0;
+    xfer->begin_ns = tci_trace_recent(op->comm);
     if (live == NULL)
         return;
     count_open(live, xfer->x.is_send, true);
@@ -218,10 +239,10 @@ void tci_trace_xfer_end(struct tci_step_xfer *xfer, tc_status_t status)
     struct tci_trace_live *live = live_of(op);
     uint64_t now = 0;
 
-    if (status == TC_OK) {
+    if (status == TC_OK && xfer->begin_ns != 0) {
         struct tci_trace_record record;
 
-        now = tci_trace_now();
+        now = tci_trace_recent(op->comm);
         record = record_of(op, TCI_TRACE_XFER_END, xfer->begin_ns, now);
         record.peer = (int)xfer->peer;
         record.a = xfer->x.len;

@@ -8,6 +8,15 @@
 
 /* Loop thread, all of it. */
 
+/* Now, as far as what was done since the clock was read last took no time worth the name: a clock
+ * costs more than an event.  0 while the trace is paused. */
+uint64_t tci_trace_recent(struct tci_comm *comm);
+/* Something took time, or a turn begins: the clock is read again when it is needed. */
+void tci_trace_forget_time(struct tci_comm *comm);
+
+/* Bytes from which on a copy or a fold takes time: a tenth of a microsecond and more. */
+enum { TCI_TRACE_SLOW_BYTES = 4096 };
+
 /* It has come to the loop; the next one has to follow. */
 void tci_trace_op_enter(struct tci_op *op);
 /* It waits for futures, runs, or has failed. */

@@ -53,7 +53,7 @@ void tci_trace_beat(struct tci_trace *trace, enum tci_trace_part part, uint64_t 
 {
     struct tci_trace_head *head;
 
-    if (trace == NULL)
+    if (trace == NULL || tci_trace_is_paused(trace))
         return;
     head = trace->head;
     tci_word_set(&head->loop_part, (uint64_t)part);
@@ -64,11 +64,12 @@ void tci_trace_beat(struct tci_trace *trace, enum tci_trace_part part, uint64_t 
         if (now_ns - trace->sampled_ns >= SAMPLE_NS)
             sample(trace, now_ns, tci_word_get(&head->next));
     } else if (part == TCI_PART_ASLEEP || part == TCI_PART_AWAY) {
-        /* A loop that sleeps for long leaves the truth behind. */
-        uint64_t next = tci_word_get(&head->next);
+        /* A loop that sleeps for long leaves the truth behind, but for what it did in the last
+         * tick of the clock. */
+        uint64_t next = tci_word_get(&head->next), now = tci_word_get(&head->loop_ns);
 
-        if (next != trace->sampled_next)
-            sample(trace, tci_word_get(&head->loop_ns), next);
+        if (next != trace->sampled_next && now != trace->sampled_ns)
+            sample(trace, now, next);
     }
 }
 

@@ -468,7 +468,7 @@ static void end_early_message(struct tci_link *link)
                                       .a = link->rx.frame.total};
 
     link->rx.early = NULL;
-    record.begin_ns = record.end_ns = tci_trace_now();
+    record.begin_ns = record.end_ns = tcp->exec->ops->now_ns(tcp->exec);
     tci_trace_add(tcp->context->trace, &record);
 }
 
