@@ -24,7 +24,7 @@
 static const char key[] = "0123456789abcdef0123456789abcdef";
 static const char marker[] = "this payload is to be found nowhere";
 
-/* ---- Records ---------------------------------------------------------------------------------- */
+/* ---- Records --------------------------------------------------------------------------------- */
 
 static const uint8_t secret[32] = {1, 2, 3};
 
@@ -117,7 +117,7 @@ static void lengths_are_bounded(void **state)
     assert_int_equal(tci_record_bytes(head, 100), 0);
 }
 
-/* ---- Streams ---------------------------------------------------------------------------------- */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 enum { STREAM = 3 << 20 };
 
@@ -221,7 +221,7 @@ static void a_broken_record_is_the_end_of_a_stream(void **state)
     close_pair(ends, fds);
 }
 
-/* ---- Links ------------------------------------------------------------------------------------ */
+/* ---- Links ----------------------------------------------------------------------------------- */
 
 static void open_through(struct world *world, struct middle *middle, int encryption)
 {

@@ -76,6 +76,69 @@ static void a_given_rendezvous_is_passed_on_without_a_socket(void **state)
     tool_close(&run);
 }
 
+/* The key of rank n in what ranks print as "key=…". */
+static const char *key_of(const struct tool_run *run, int rank, char key[128])
+{
+    char line[32];
+    const char *at;
+
+    snprintf(line, sizeof line, "[%d] key=", rank);
+    at = strstr(run->out.data, line);
+    assert_non_null(at);
+    snprintf(key, 128, "%.*s", (int)strcspn(at + strlen(line), "\n"), at + strlen(line));
+    return key;
+}
+
+static void ranks_share_a_key_that_is_made_for_the_job(void **state)
+{
+    char keys[3][128], before[128] = "";
+    struct tool_run run;
+
+    (void)state;
+    for (int job = 0; job < 2; job++) {
+        tool_start(&run, NULL,
+                   TCRUN("-n", "3", "--key", "auto", "--encrypt", "sh", "-c",
+                         "echo key=$TCDIST_KEY; echo $TCDIST_ENCRYPTION"));
+        tool_finish(&run);
+
+        assert_int_equal(run.exit_code, 0);
+        assert_int_equal(tool_count(run.out.data, "] on\n"), 3);
+        for (int rank = 0; rank < 3; rank++)
+            assert_string_equal(key_of(&run, rank, keys[rank]), keys[0]);
+        assert_int_equal(strspn(keys[0], "0123456789abcdef"), 64);
+        assert_int_equal(strlen(keys[0]), 64);
+        assert_string_not_equal(keys[0], before);
+        memcpy(before, keys[0], sizeof before);
+        tool_close(&run);
+    }
+}
+
+static void a_key_may_come_from_a_file(void **state)
+{
+    char path[] = "/tmp/tcrun-key-XXXXXX", key[128];
+    int fd = mkstemp(path);
+    struct tool_run run;
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "sixteen and more\nelse\n", 22), 22);
+    tool_start(&run, NULL, TCRUN("-n", "1", "--key", path, "sh", "-c", "echo key=$TCDIST_KEY"));
+    tool_finish(&run);
+    assert_int_equal(run.exit_code, 0);
+    assert_string_equal(key_of(&run, 0, key), "sixteen and more");
+    tool_close(&run);
+
+    assert_int_equal(ftruncate(fd, 15), 0);
+    tool_start(&run, NULL, TCRUN("-n", "1", "--key", path, "true"));
+    tool_finish(&run);
+    assert_int_equal(run.exit_code, 2);
+    assert_non_null(strstr(run.err.data, "shorter than the 16 characters"));
+    assert_null(strstr(run.err.data, "sixteen"));
+    tool_close(&run);
+    close(fd);
+    unlink(path);
+}
+
 static void environment_and_directory_are_as_asked(void **state)
 {
     struct tool_run run;
@@ -343,6 +406,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(ranks_know_their_place),
         cmocka_unit_test(rank_0_inherits_the_listening_socket),
         cmocka_unit_test(a_given_rendezvous_is_passed_on_without_a_socket),
+        cmocka_unit_test(ranks_share_a_key_that_is_made_for_the_job),
+        cmocka_unit_test(a_key_may_come_from_a_file),
         cmocka_unit_test(environment_and_directory_are_as_asked),
         cmocka_unit_test(options_after_the_command_belong_to_it),
         cmocka_unit_test(mistakes_in_options_exit_with_2_and_a_hint),

@@ -46,6 +46,10 @@ static void set_environment(const struct launch *launch)
     set_number(ENV_LOCAL_RANK, launch->rank);
     set_number(ENV_LOCAL_SIZE, options->ranks);
     setenv(ENV_RENDEZVOUS, launch->rendezvous->url, 1);
+    if (options->key[0] != '\0')
+        setenv(ENV_KEY, options->key, 1);
+    if (options->encrypts)
+        setenv(ENV_ENCRYPTION, "on", 1);
     unsetenv(ENV_RENDEZVOUS_FD);
     if (launch->rank == 0 && launch->rendezvous->fd >= 0)
         set_number(ENV_RENDEZVOUS_FD, (unsigned)launch->rendezvous->fd);

@@ -12,7 +12,16 @@
 /* A rank takes two processes and three descriptors of tcrun; more than this is a typing error. */
 enum { RANKS_MAX = 4096, GRACE_SECONDS = 5, GRACE_SECONDS_MAX = 1000000 };
 
-enum { KEY_ENV = 256, KEY_CWD, KEY_RENDEZVOUS, KEY_NO_PREFIX, KEY_TIMEOUT_KILL, KEY_VERBOSE };
+enum {
+    KEY_ENV = 256,
+    KEY_CWD,
+    KEY_RENDEZVOUS,
+    KEY_NO_PREFIX,
+    KEY_TIMEOUT_KILL,
+    KEY_VERBOSE,
+    KEY_KEY,
+    KEY_ENCRYPT
+};
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
@@ -25,6 +34,9 @@ static const struct argp_option argp_options[] = {
     {"env", KEY_ENV, "NAME=VALUE", 0, "Set a variable in each rank's environment", 0},
     {"cwd", KEY_CWD, "DIR", 0, "Run the ranks in DIR", 0},
     {"rendezvous", KEY_RENDEZVOUS, "URL", 0, "Let the ranks meet at URL", 0},
+    {"key", KEY_KEY, "auto|FILE", 0,
+     "Give the ranks a key that is made for this job, or the first line of FILE", 0},
+    {"encrypt", KEY_ENCRYPT, NULL, 0, "Let the ranks encrypt what they send", 0},
     {"no-prefix", KEY_NO_PREFIX, NULL, 0, "Do not put the rank before each line", 0},
     {"timeout-kill", KEY_TIMEOUT_KILL, "SECONDS", 0,
      "Time between SIGTERM and SIGKILL when ranks are ended (5)", 0},
@@ -73,6 +85,16 @@ static void add_env(struct options *options, char *arg, struct argp_state *state
     options->env[options->env_count++] = arg;
 }
 
+static void parse_key(struct options *options, const char *arg, struct argp_state *state)
+{
+    bool is_made = strcmp(arg, "auto") == 0;
+    const char *why = is_made ? key_make(options->key) : key_read(arg, options->key);
+
+    if (why != NULL)
+        argp_error(state, is_made ? "no key can be made ('%s'): %s" : "no key from '%s': %s", arg,
+                   why);
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct options *options = state->input;
@@ -91,6 +113,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         if (strstr(arg, "://") == NULL)
             argp_error(state, "'%s' is no URL such as tcp://10.0.0.7:4100", arg);
         options->rendezvous = arg;
+        return 0;
+    case KEY_KEY:
+        parse_key(options, arg, state);
+        return 0;
+    case KEY_ENCRYPT:
+        options->encrypts = true;
         return 0;
     case KEY_NO_PREFIX:
         options->has_prefix = false;
@@ -141,4 +169,5 @@ void options_fini(struct options *options)
 {
     free(options->env);
     options->env = NULL;
+    explicit_bzero(options->key, sizeof options->key);
 }

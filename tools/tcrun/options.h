@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "key.h"
+
 struct options {
     unsigned ranks;
     char **env; /* owned; borrowed strings NAME=VALUE, env_count of them */
@@ -15,6 +17,8 @@ struct options {
     unsigned grace_ms;      /* from the first signal to SIGKILL */
     bool has_prefix;
     bool is_verbose;
+    char key[KEY_ROOM]; /* that ranks prove themselves by; "": what the environment has */
+    bool encrypts;
     char **command; /* NULL at its end, as for exec */
 };
 
@@ -34,6 +38,10 @@ enum {
 #define ENV_LOCAL_SIZE    "TCDIST_LOCAL_SIZE"
 #define ENV_RENDEZVOUS    "TCDIST_RENDEZVOUS"
 #define ENV_RENDEZVOUS_FD "TCDIST_RENDEZVOUS_FD"
+
+/* Set where --key and --encrypt are given, over --env and what is inherited. */
+#define ENV_KEY        "TCDIST_KEY"
+#define ENV_ENCRYPTION "TCDIST_ENCRYPTION"
 
 /* Ends the program after --help, --version and mistakes. */
 void options_parse(struct options *options, int argc, char **argv);
