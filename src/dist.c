@@ -276,9 +276,12 @@ static void look(struct tci_comm *comm, struct tci_error *error)
     if (comm->transport != NULL && comm->transport->ops->look != NULL)
         comm->transport->ops->look(comm->transport);
     tci_comm_error(comm, error);
-    if (error->pub.status == TC_OK && comm->loss.is_known)
-        tci_error_blame(error, TC_ERR_PEER_LOST, comm->loss.notice.culprit,
-                        (tc_reason_t)comm->loss.notice.reason, NULL, "%s", comm->loss.notice.text);
+    if (error->pub.status == TC_OK && tci_comm_bears_loss(comm)) {
+        const struct tci_notice *charge = &comm->verdict.notice;
+
+        tci_error_blame(error, TC_ERR_PEER_LOST, charge->culprit, (tc_reason_t)charge->reason, NULL,
+                        "%s", charge->text);
+    }
 }
 
 static void check_up(struct tci_task *task)

@@ -109,6 +109,7 @@ static void leave(tc_dist_ctx *group)
     struct tci_transport *transport = group->comm.transport;
 
     group->state = TCI_GROUP_LEAVING;
+    tci_beat_end(&group->comm);
     if (transport == NULL || group->reason.pub.status != TC_OK) {
         if (group->reason.pub.status != TC_OK)
             tell_why_it_leaves(group);

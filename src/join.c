@@ -15,6 +15,7 @@
 #include "group.h"
 #include "key.h"
 #include "layout.h"
+#include "net/sock.h"
 #include "net/tcp.h"
 #include "ring_group.h"
 #include "table.h"
@@ -158,6 +159,7 @@ static void stand(struct join *join, struct tci_transport *tcp, const struct tci
                                      .job = {join->job[0], join->job[1]}};
     tc_dist_ctx *group = NULL;
     struct tci_transport *view;
+    char times[128];
 
     if (config.size > 1 && hosts == NULL) {
         tcp->ops->close(tcp);
@@ -178,9 +180,14 @@ static void stand(struct join *join, struct tci_transport *tcp, const struct tci
         group->comm.is_ring = true;
         group->comm.advise = tci_ring_advise;
     }
+    tci_beat_start(&group->comm, TCI_BEAT_MS);
     join->tune = agreed->tune;
     tci_log(TC_LOG_INFO, "rank %d of %d stands in its group over %s", config.rank, config.size,
             config.size == 1 ? "nothing, alone" : tcp->ops->name);
+    tci_diagnose_print_times(join->context->config.timeout_ms, times, sizeof(times));
+    tci_log(TC_LOG_INFO,
+            "rank %d: %s; tells what it does every %d s, gives a silent host up after %d s",
+            config.rank, times, TCI_BEAT_MS / 1000, TCI_SILENCE_MS / 1000);
     if (!join->gloo.applies)
         have_agreed(join, TCI_ROUTE_NONE, NULL);
     else if (tci_gloo_agree(group, tcp, &join->gloo, have_agreed, join) != TC_OK)

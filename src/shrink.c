@@ -212,8 +212,8 @@ static void look_around(struct tci_shrink *shrink)
     tci_comm_error(comm, &error);
     if (error.pub.status == TC_ERR_PEER_LOST && error.pub.rank >= 0)
         tci_shrink_miss(shrink, (uint32_t)error.pub.rank);
-    if (comm->loss.is_known && comm->loss.notice.culprit >= 0)
-        tci_shrink_miss(shrink, (uint32_t)comm->loss.notice.culprit);
+    if (tci_comm_bears_loss(comm) && comm->verdict.notice.reason == TC_REASON_EXITED)
+        tci_shrink_miss(shrink, (uint32_t)comm->verdict.notice.culprit);
 }
 
 /* The leader changes only by the end of the one before. */

@@ -68,6 +68,8 @@ static tc_dist_ctx *make_group(const struct tci_subgroup *subgroup, struct tci_t
         return NULL;
     }
     if (group != NULL)
+        tci_beat_start(&group->comm, parent->beat.period_ms);
+    if (group != NULL)
         tci_log(TC_LOG_INFO, "rank %d of %d stands in a group of %d as rank %d", parent->rank,
                 parent->size, config.size, config.rank);
     return group;

@@ -107,6 +107,7 @@ static void notices_come_back(void **state)
 {
     struct tci_notice notice = {.kind = TCI_NOTICE_ANSWER,
                                 .reason = TC_REASON_SLOW,
+                                .number = -7,
                                 .status = TC_ERR_INTERNAL,
                                 .culprit = -1,
                                 .arg = UINT64_MAX,
@@ -123,6 +124,7 @@ static void notices_come_back(void **state)
 
     assert_int_equal(got.kind, notice.kind);
     assert_int_equal(got.reason, TC_REASON_SLOW);
+    assert_int_equal(got.number, -7);
     assert_int_equal(got.status, notice.status);
     assert_int_equal(got.culprit, -1);
     assert_int_equal(got.arg, UINT64_MAX);

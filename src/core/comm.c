@@ -14,9 +14,6 @@
  * if it lives. */
 enum { TELL_MS = 100 };
 
-/* How long news of a failure may take longer than the end of a rank that has failed. */
-enum { GRACE_MS = 30 };
-
 static struct tci_comm *comm_of(struct tci_transport_sink *sink)
 {
     return tci_container_of(sink, struct tci_comm, sink);
@@ -70,82 +67,32 @@ struct news {
 
 void tci_comm_relay(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
 {
-    if (comm->rank != 0 || tci_space_is_p2p(notice->key.space))
+    /* Who has come to its deadline waits for the echo: see diagnose.c. */
+    bool is_echo = notice->kind == TCI_NOTICE_END && notice->status == TC_ERR_TIMEOUT;
+
+    if (tci_space_is_p2p(notice->key.space)) {
+        if (is_echo && comm->rank < (int)from)
+            comm->transport->ops->notify(comm->transport, from, notice, true);
+        return;
+    }
+    if (comm->rank != 0)
         return;
     for (int peer = 1; peer < comm->size; peer++)
-        if ((uint32_t)peer != from)
+        if ((uint32_t)peer != from || is_echo)
             comm->transport->ops->notify(comm->transport, (uint32_t)peer, notice, true);
 }
 
 /* ---- losses ------------------------------------------------------------------------------- */
 
-static void break_by_loss(struct tci_comm *comm)
-{
-    const struct tci_notice *notice = &comm->loss.notice;
-    struct tci_error error = {0};
-
-    tci_error_blame(&error, TC_ERR_PEER_LOST, notice->culprit, (tc_reason_t)notice->reason, NULL,
-                    "%s", notice->text);
-    tci_comm_break(comm, &error);
-}
-
-static void end_grace(struct tci_timer *timer)
-{
-    struct tci_comm *comm = tci_container_of(timer, struct tci_comm, loss.timer);
-
-    break_by_loss(comm);
-    tci_comm_release(comm);
-}
-
 bool tci_comm_bears_loss(const struct tci_comm *comm)
 {
-    return comm->loss.is_known && comm->error.pub.status == TC_OK;
-}
-
-/* A rank whose operation has failed often ends right away.  Its end may be seen here before the
- * news of that failure, which comes by way of rank 0, and would be taken for the cause of it. */
-static void loss_task(struct tci_task *task)
-{
-    struct tci_comm *comm = tci_container_of(task, struct tci_comm, loss.task);
-    struct tci_exec *exec = comm->exec;
-
-    comm->loss.timer.fn = end_grace;
-    if (comm->loss.is_seen_here && !tci_list_is_empty(&comm->ops) &&
-        exec->ops->timer_set(exec, &comm->loss.timer,
-                             exec->ops->now_ns(exec) + GRACE_MS * TCI_NS_PER_MS) == 0)
-        return;
-    end_grace(&comm->loss.timer);
-}
-
-/* Needs no memory.  Whoever ends because of a loss tells of it first, so what comes first is the
- * cause of what follows. */
-static void know_loss(struct tci_comm *comm, const struct tci_notice *notice, bool is_seen_here)
-{
-    if (comm->is_deaf || notice->culprit < 0 || notice->culprit == comm->rank)
-        return;
-    if (comm->loss.is_known) {
-        if (!is_seen_here && comm->loss.is_seen_here && comm->error.pub.status == TC_OK) {
-            comm->loss.is_seen_here = false; /* what is told is the cause of what is seen */
-            comm->loss.notice = *notice;
-        }
-        return;
-    }
-    comm->loss.is_known = true;
-    comm->loss.is_seen_here = is_seen_here;
-    comm->loss.notice = *notice;
-    comm->loss.task.fn = loss_task;
-    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
-    comm->exec->ops->post(comm->exec, &comm->loss.task);
+    return comm->verdict.step != TCI_VERDICT_NONE && comm->error.pub.status == TC_OK;
 }
 
 static void peer_lost(struct tci_transport_sink *sink, uint32_t peer, tc_reason_t reason,
                       const char *how)
 {
-    struct tci_notice notice = {
-        .kind = TCI_NOTICE_LOST, .reason = (uint8_t)reason, .culprit = (int32_t)peer};
-
-    snprintf(notice.text, sizeof(notice.text), "rank %u %.240s", peer, how);
-    know_loss(comm_of(sink), &notice, true);
+    tci_verdict_lost(comm_of(sink), peer, reason, how);
 }
 
 /* ---- notices ------------------------------------------------------------------------------- */
@@ -175,6 +122,15 @@ static void read_news(struct tci_task *task)
             if (comm->on_shrink != NULL)
                 comm->on_shrink(comm, news->peer, &news->notice);
             break;
+        case TCI_NOTICE_ACCUSE:
+            tci_verdict_accused(comm, news->peer, &news->notice);
+            break;
+        case TCI_NOTICE_INQUIRE:
+            tci_verdict_inquired(comm, news->peer, &news->notice);
+            break;
+        case TCI_NOTICE_TESTIFY:
+            tci_verdict_testified(comm, news->peer, &news->notice);
+            break;
         default:
             break;
         }
@@ -189,7 +145,11 @@ static void noticed(struct tci_transport_sink *sink, uint32_t peer, const struct
     struct news *news;
 
     if (notice->kind == TCI_NOTICE_LOST) {
-        know_loss(comm, notice, false);
+        tci_verdict_told(comm, peer, notice);
+        return;
+    }
+    if (notice->kind == TCI_NOTICE_BEAT) {
+        tci_beat_heard(comm, peer, notice);
         return;
     }
     news = comm->is_deaf ? NULL : tci_alloc(sizeof(*news));
@@ -289,6 +249,9 @@ void tci_comm_fini(struct tci_comm *comm)
 {
     TC_ASSERT(tci_list_is_empty(&comm->ops));
     tci_trace_group_left(comm->context->trace, comm->group);
+    tci_beat_fini(comm);
+    tci_free(comm->verdict.trial);
+    comm->verdict.trial = NULL;
     if (comm->transport != NULL)
         comm->transport->ops->close(comm->transport);
     comm->transport = NULL;
@@ -326,9 +289,10 @@ void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice)
         return;
     }
     for (int peer = 0; peer < comm->size; peer++)
-        if (peer != comm->rank && !(is_loss && peer == notice->culprit))
+        if (peer != comm->rank)
             transport->ops->notify(transport, (uint32_t)peer, notice,
-                                   !is_loss || comm->rank == 0 || peer == 0);
+                                   !is_loss ||
+                                       (peer != notice->culprit && (comm->rank == 0 || peer == 0)));
 }
 
 void tci_comm_tell_end(struct tci_comm *comm, const char *why)
@@ -336,7 +300,7 @@ void tci_comm_tell_end(struct tci_comm *comm, const char *why)
     struct tci_notice notice = {
         .kind = TCI_NOTICE_LOST, .reason = TC_REASON_EXITED, .culprit = comm->rank};
 
-    if (comm->error.pub.status != TC_OK || comm->loss.is_known)
+    if (comm->error.pub.status != TC_OK || comm->verdict.step != TCI_VERDICT_NONE)
         return;
     snprintf(notice.text, sizeof(notice.text), "%.255s", why);
     tci_comm_tell(comm, &notice);
@@ -368,6 +332,8 @@ void tci_comm_break(struct tci_comm *comm, const struct tci_error *error)
     tci_trace_group_broken(comm->context->trace, comm->group, error->pub.status, error->pub.rank,
                            error->text);
     comm->broken_ns = comm->exec->ops->now_ns(comm->exec);
+    tci_verdict_end(comm);
+    tci_beat_end(comm);
     if (error->pub.status == TC_ERR_PEER_LOST) {
         struct tci_notice notice = {
             .kind = TCI_NOTICE_LOST, .reason = (uint8_t)error->reason, .culprit = error->pub.rank};

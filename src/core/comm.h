@@ -5,9 +5,11 @@
 
 #include <stdatomic.h>
 
+#include "core/beat.h"
 #include "core/context.h"
 #include "core/engine.h"
 #include "core/figures.h"
+#include "core/verdict.h"
 #include "tcdist/dist.h"
 
 struct tci_comm_config {
@@ -82,14 +84,11 @@ struct tci_comm {
     struct tci_error error; /* first loss; status TC_OK while all is well.  Written on the loop,
                              * under `lock`, read by any thread under it. */
     pthread_mutex_t lock;
-    uint64_t broken_ns; /* when `error` was set; 0: it was not, or the others know why */
-    struct {            /* the first rank that was lost, from the moment on that it is known */
-        struct tci_task task;
-        struct tci_timer timer;
-        bool is_known;
-        bool is_seen_here; /* by the end of a link, and not told by another rank */
-        struct tci_notice notice;
-    } loss;
+    uint64_t broken_ns;         /* when `error` was set; 0: it was not, or the others know why */
+    struct tci_beat beat;       /* what is told now and then, and heard */
+    struct tci_verdict verdict; /* on who is lost */
+    uint64_t warned_ns;         /* when the log last said whom an operation waits for */
+    unsigned unwarned;          /* that it has not said since */
     uint64_t recent_ns; /* a time of this turn, for the trace: trace_op.h; 0: read the clock */
     bool is_deaf;       /* about to be freed: what the transport tells is of no interest any more */
     /* The roof's, or NULL: the algorithm of a collective; NULL: the cheapest, or, with a cause in
@@ -148,7 +147,8 @@ void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice);
  * TC_OK while there is none.  Any thread. */
 void tci_comm_late(struct tci_comm *comm, struct tci_error *out);
 
-/* By rank 0: pass a notice on to all but its sender. */
+/* By rank 0: pass a notice on to all but its sender; the end of an operation at a deadline to its
+ * sender as well, and so does the lower one of two. */
 void tci_comm_relay(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice);
 
 /* The tag that a message of a peer belongs to. */
@@ -176,6 +176,9 @@ void tci_diagnose_ran(struct tci_op *op);
 void tci_diagnose_dispute(struct tci_op *op, int peer, const struct tci_call *call);
 void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_notice *ask);
 void tci_diagnose_heard(struct tci_comm *comm, const struct tci_notice *answer);
+void tci_diagnose_testified(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice);
 void tci_diagnose_free(struct tci_op *op);
+/* What follows from a timeout (-1: none), into text. */
+void tci_diagnose_print_times(int timeout_ms, char *text, size_t text_bytes);
 
 #endif

@@ -2,13 +2,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A rank whose operation comes close to its deadline asks all the others, by way of rank 0, what
- * they know of the tag.  At the deadline it names, in this order: a rank whose call differs, a rank
- * that has not entered, a rank that does not answer, a rank that it still waits for a message from.
+ * they know of the tag.  Halfway from there to the deadline it has a suspicion, a pair of ranks: of
+ * itself and one that has not answered, or, when all have, of the last along the way from one rank
+ * to the one that it waits for.  Then the hosts are asked for: does the one still hear the other?
+ *
+ * At the deadline it names, in this order: a rank whose call differs, a rank that has not entered,
+ * a rank that does not answer though its host does, a rank that is waited for.  A host that is not
+ * heard is a matter for all: see verdict.h.
  *
  * A rank that meets another call than its own asks in the same way.  When all have answered, or a
  * short time has passed, it names the rank whose call is unlike that of the most.  Whoever is asked
  * meanwhile holds its operation, which will not end well.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,8 +24,19 @@
 #include "core/comm.h"
 #include "core/match.h"
 #include "core/mismatch.h"
+#include "core/waiting.h"
 
 enum { GRACE_MS_MAX = 1000 };
+
+/* How long after its deadline an operation waits for the verdict that breaks the group. */
+enum { VERDICT_MS = 800 };
+
+/* And for the echo of what it has proposed. */
+enum { ECHO_MS = 300 };
+
+/* Without a deadline, and with a long one, the log says after so long whom an operation waits for;
+ * with a shorter one after a third of it, unless that is less than a second. */
+enum { WARN_MS = 10000, WARN_MS_MIN = 1000 };
 
 /* An operation that has waited for this long shows its call: longer than most take, and short for
  * whoever waits for an error. */
@@ -30,14 +47,24 @@ enum { OPINIONS_MAX = 8 };
 
 enum knowledge { SILENT, NOT_ENTERED, ENTERED, FINISHED, FORGOTTEN };
 
+/* What a rank has said. */
+struct said {
+    uint8_t what;  /* enum knowledge */
+    int32_t waits; /* of one that has entered: for which rank; -1: for none, or for its futures */
+    char text[80]; /* what it does */
+};
 struct tci_answers {
     int first_absent; /* lowest rank that has not entered; -1: none so far */
     char text[256];   /* what it said it did last */
     int asked, heard;
+    int by, of;        /* the suspicion: `of` is waited for by `by`; -1: none */
+    bool is_flowing;   /* data moves between `of` and somebody */
+    int deaf;          /* a rank that does not hear it, though there is a link; -1: none */
+    uint64_t since_ns; /* that was asked then */
     struct tci_opinion opinions[OPINIONS_MAX]; /* [0]: this rank's */
     int met;                                   /* the rank whose other call was met; -1: none */
     struct tci_call met_call;
-    uint8_t ranks[]; /* enum knowledge of each */
+    struct said said[]; /* by each rank */
 };
 
 static void count_opinion(struct tci_answers *answers, int rank, const struct tci_call *call)
@@ -60,23 +87,29 @@ static uint64_t now(const struct tci_comm *comm)
     return comm->exec->ops->now_ns(comm->exec);
 }
 
+static struct tci_notice question(const struct tci_op *op)
+{
+    return (struct tci_notice){.kind = TCI_NOTICE_ASK,
+                               .status = op->is_held ? TC_ERR_MISMATCH : TC_OK,
+                               .culprit = op->comm->rank,
+                               .key = op->key,
+                               .call = op->args.call};
+}
+
 static void ask(struct tci_op *op)
 {
     struct tci_comm *comm = op->comm;
-    struct tci_notice notice = {.kind = TCI_NOTICE_ASK,
-                                .status = op->is_held ? TC_ERR_MISMATCH : TC_OK,
-                                .culprit = comm->rank,
-                                .key = op->key,
-                                .call = op->args.call};
+    struct tci_notice notice = question(op);
 
     op->is_asked = true;
     if (comm->transport == NULL || op->state != TCI_OP_RUNNING)
         return;
-    op->answers = tci_alloc(sizeof(*op->answers) + (size_t)comm->size);
+    op->answers = tci_alloc(sizeof(*op->answers) + (size_t)comm->size * sizeof(struct said));
     if (op->answers == NULL)
         return;
     op->answers->first_absent = op->answers->met = -1;
-    op->answers->ranks[comm->rank] = ENTERED;
+    op->answers->by = op->answers->of = op->answers->deaf = -1;
+    op->answers->said[comm->rank].what = ENTERED;
     count_opinion(op->answers, comm->rank, &op->args.call);
     op->answers->asked = op->args.peer == TCI_ALL_PEERS ? comm->size - 1 : 1;
     if (op->args.peer == TCI_ALL_PEERS)
@@ -85,33 +118,13 @@ static void ask(struct tci_op *op)
         comm->transport->ops->notify(comm->transport, (uint32_t)op->args.peer, &notice, true);
 }
 
-/* A rank that the operation still has a transfer open with, or the peer; -1: none. */
-static int waited_for(const struct tci_op *op)
-{
-    struct tci_step step;
-
-    for (size_t l = 0; l < TCI_LANES_MAX; l++) {
-        const struct tci_lane *lane = &op->lanes[l];
-        if (lane->op == NULL)
-            continue;
-        for (uint64_t left = lane->open & ~lane->ended; left != 0; left &= left - 1) {
-            memset(&step, 0, sizeof(step));
-            op->args.plan->step(&op->args.shape, lane->base + (uint32_t)__builtin_ctzll(left),
-                                &step);
-            if (tci_step_is_message(step.kind))
-                return (int)step.peer;
-        }
-    }
-    return op->args.peer;
-}
-
 static int first_with(const struct tci_op *op, enum knowledge what)
 {
     int first = op->args.peer >= 0 ? op->args.peer : 0;
     int end = op->args.peer >= 0 ? op->args.peer + 1 : op->comm->size;
 
     for (int r = first; r < end && op->answers != NULL; r++)
-        if (op->answers->ranks[r] == what)
+        if (op->answers->said[r].what == what)
             return r;
     return -1;
 }
@@ -127,8 +140,8 @@ static bool conclude_mismatch(struct tci_op *op)
         return false;
     /* What was met counts where that rank says nothing of it any more. */
     if (answers->met >= 0 &&
-        (answers->opinions[1].count == 0 ||
-         (answers->ranks[answers->met] != ENTERED && answers->ranks[answers->met] != FINISHED)))
+        (answers->opinions[1].count == 0 || (answers->said[answers->met].what != ENTERED &&
+                                             answers->said[answers->met].what != FINISHED)))
         count_opinion(answers, answers->met, &answers->met_call);
     most = &answers->opinions[0];
     for (size_t o = 1; o < OPINIONS_MAX; o++)
@@ -147,35 +160,204 @@ static bool conclude_mismatch(struct tci_op *op)
     return true;
 }
 
+/* Follow who waits for whom, from here to one that waits for none, or has said so before: the last
+ * step of that way. */
+static void follow(struct tci_op *op)
+{
+    struct tci_answers *answers = op->answers;
+    int by = op->comm->rank, of = tci_waits_for(op);
+
+    for (int hops = 0; hops < op->comm->size && of >= 0; hops++) {
+        const struct said *said = &answers->said[of];
+
+        if (of == op->comm->rank || said->what != ENTERED || said->waits < 0)
+            break;
+        by = of;
+        of = said->waits;
+    }
+    answers->by = by;
+    answers->of = of;
+}
+
+/* Halfway between the question and the deadline: a suspicion, and who hears the suspect. */
+static void probe(struct tci_op *op, uint64_t ms)
+{
+    struct tci_comm *comm = op->comm;
+    struct tci_answers *answers = op->answers;
+    struct tci_notice notice = question(op);
+    int silent = first_with(op, SILENT);
+
+    op->is_probed = true;
+    if (answers == NULL || comm->transport == NULL)
+        return;
+    answers->since_ns = now(comm);
+    if (silent < 0) {
+        follow(op);
+    } else {
+        answers->by = comm->rank;
+        answers->of = silent;
+    }
+    /* What was asked by way of rank 0 is asked without it. */
+    for (int r = 0; r < comm->size; r++)
+        if (answers->said[r].what == SILENT && (op->args.peer < 0 || op->args.peer == r))
+            comm->transport->ops->notify(comm->transport, (uint32_t)r, &notice, false);
+    if (answers->of < 0 || answers->of == comm->rank)
+        return;
+    if (answers->by == comm->rank)
+        tci_beat_send(comm, (uint32_t)answers->of);
+    if (silent >= 0 || answers->by != comm->rank)
+        tci_verdict_inquire(comm, silent >= 0 ? TCI_ALL_PEERS : answers->by, answers->of,
+                            (uint32_t)tci_max(ms, 1));
+}
+
+void tci_diagnose_testified(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
+{
+    for (struct tci_list *at = comm->ops.next; at != &comm->ops; at = at->next) {
+        struct tci_answers *answers = tci_container_of(at, struct tci_op, link)->answers;
+
+        if (answers == NULL || answers->of != notice->culprit ||
+            (answers->by != comm->rank && answers->by != (int)from))
+            continue;
+        if (notice->reason != TC_REASON_NONE && answers->deaf < 0)
+            answers->deaf = (int)from;
+        answers->is_flowing = answers->is_flowing || notice->number == 1;
+    }
+}
+
+/* A host that is not heard is not the affair of this operation alone: the group will break.  True
+ * when that is so, and the operation waits for it. */
+static bool leaves_it_to_the_group(struct tci_op *op)
+{
+    struct tci_comm *comm = op->comm;
+    struct tci_exec *exec = comm->exec;
+    struct tci_answers *answers = op->answers;
+    enum tci_hearing hearing;
+    char text[256];
+
+    if (op->is_suspended)
+        return false;
+    op->is_suspended = true;
+    if (!tci_comm_bears_loss(comm)) {
+        if (answers == NULL || answers->of < 0 || answers->of == comm->rank)
+            return false;
+        hearing = answers->by != comm->rank
+                      ? TCI_HEAR_NO_LINK
+                      : tci_verdict_hear(comm, (uint32_t)answers->of, answers->since_ns);
+        if (hearing == TCI_HEAR_NOTHING)
+            answers->deaf = comm->rank;
+        answers->is_flowing = answers->is_flowing || hearing == TCI_HEAR_FLOW;
+        if (answers->deaf < 0 || answers->deaf == answers->of)
+            return false;
+        answers->by = answers->deaf;
+        snprintf(text, sizeof(text),
+                 "rank %d is silent: its host has acknowledged nothing that rank %d said to it at "
+                 "the end of %s; it is off, asleep, or cut off",
+                 answers->of, answers->by, op->args.name);
+        tci_verdict_suspect(comm, answers->by, answers->of, text);
+    }
+    return exec->ops->timer_set(exec, &op->timer, now(comm) + VERDICT_MS * TCI_NS_PER_MS) == 0;
+}
+
+/* Several ranks reach the deadline at a time, and need not see the same.  So the operation ends as
+ * rank 0 says, or the lower one of two: it is told first, and its echo counts everywhere. */
+static bool propose(struct tci_op *op, const struct tci_error *error)
+{
+    struct tci_comm *comm = op->comm;
+    int arbiter = op->args.peer < 0 ? 0 : tci_min(op->args.peer, comm->rank);
+    const struct tci_answers *answers = op->answers;
+
+    if (op->is_proposed || arbiter == comm->rank || answers == NULL ||
+        answers->said[arbiter].what == SILENT ||
+        comm->exec->ops->timer_set(comm->exec, &op->timer, now(comm) + ECHO_MS * TCI_NS_PER_MS) !=
+            0)
+        return false;
+    op->is_proposed = true;
+    tci_op_propose(op, error, (uint32_t)arbiter);
+    return true;
+}
+
+__attribute__((format(printf, 4, 5))) static void blame(struct tci_op *op, int rank,
+                                                        tc_reason_t reason, const char *fmt, ...)
+{
+    struct tci_error error;
+    char text[sizeof(error.text)];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    tci_op_words(op, &(tc_error){.status = TC_ERR_TIMEOUT, .rank = rank, .message = text}, reason,
+                 &error);
+    if (!propose(op, &error))
+        tci_op_fail(op, &error, true);
+}
+
+/* All have answered: who keeps them waiting. */
+static void blame_the_last(struct tci_op *op, unsigned long long ms)
+{
+    const struct tci_answers *answers = op->answers;
+    int of, by;
+
+    if (answers == NULL || answers->of < 0) {
+        of = tci_waits_for(op);
+        blame(op, of, TC_REASON_SLOW,
+              "after %llu ms rank %d still waits for rank %d: a slow link, or a timeout that "
+              "is too short",
+              ms, op->comm->rank, of);
+        return;
+    }
+    of = answers->of;
+    by = answers->by;
+    if (answers->said[of].what == ENTERED && answers->said[of].waits == TCI_WAITS_FOR_FUTURES)
+        blame(op, of, TC_REASON_NOT_ENTERED,
+              "after %llu ms rank %d still waits for the futures to start after: see what "
+              "they wait for",
+              ms, of);
+    else if (op->is_suspended && answers->deaf >= 0)
+        blame(op, of, TC_REASON_MACHINE_SILENT,
+              "after %llu ms the host of rank %d does not answer rank %d: it is off, asleep, "
+              "or cut off",
+              ms, of, by);
+    else
+        blame(op, of, TC_REASON_SLOW,
+              "all ranks have entered it, but after %llu ms rank %d still waits for rank %d, "
+              "which is slow%s%s: look at its load and its link, or give it a longer timeout",
+              ms, by, of, answers->said[of].text[0] != 0 ? ": it " : "", answers->said[of].text);
+}
+
 /* Name the culprit, once, for everyone. */
 static void conclude(struct tci_op *op)
 {
     const struct tci_answers *answers = op->answers;
     unsigned long long ms = (op->deadline_ns - op->begin_ns) / TCI_NS_PER_MS;
-    int silent = first_with(op, SILENT), peer = waited_for(op);
+    int silent = first_with(op, SILENT);
+    char more[160];
 
     if (conclude_mismatch(op))
         return;
     if (op->state == TCI_OP_WAITING)
-        tci_op_blame(op, TC_ERR_TIMEOUT, op->comm->rank, TC_REASON_NOT_ENTERED,
-                     "rank %d still waits for the futures to start after, %llu ms after the "
-                     "call",
-                     op->comm->rank, ms);
+        blame(op, op->comm->rank, TC_REASON_NOT_ENTERED,
+              "rank %d still waits for the futures to start after, %llu ms after the call",
+              op->comm->rank, ms);
     else if (answers != NULL && answers->first_absent >= 0)
-        tci_op_blame(op, TC_ERR_TIMEOUT, answers->first_absent, TC_REASON_NOT_ENTERED,
-                     "rank %d has not entered it within %llu ms; %s", answers->first_absent, ms,
-                     answers->text);
-    else if (silent >= 0)
-        tci_op_blame(op, TC_ERR_TIMEOUT, silent, TC_REASON_LOOP_STALLED,
-                     "rank %d does not answer, %llu ms after the call: its loop does not turn, "
-                     "or its host is not reached",
-                     silent, ms);
+        blame(op, answers->first_absent, TC_REASON_NOT_ENTERED,
+              "rank %d has not entered it within %llu ms; %s: see what keeps it",
+              answers->first_absent, ms, answers->text);
+    else if (leaves_it_to_the_group(op))
+        return;
+    else if (silent >= 0 && answers->of == silent && answers->is_flowing)
+        blame(op, silent, TC_REASON_SLOW,
+              "rank %d has not answered after %llu ms, but data still moves on its links: they are "
+              "slow, or the timeout is too short",
+              silent, ms);
+    else if (silent >= 0 && !(answers->of == silent && answers->deaf >= 0))
+        blame(
+            op, silent, TC_REASON_LOOP_STALLED,
+            "rank %d does not answer, %llu ms after the call, though its host does: its loop does "
+            "not turn; see whether it is stopped, stuck in a continuation, or not turned%s",
+            silent, ms, tci_beat_print(op->comm, silent, more, sizeof(more)));
     else
-        tci_op_blame(op, TC_ERR_TIMEOUT, peer, TC_REASON_SLOW,
-                     "%safter %llu ms rank %d still waits for rank %d: a slow link, or a "
-                     "timeout that is too short",
-                     answers != NULL ? "all ranks have entered it, but " : "", ms, op->comm->rank,
-                     peer);
+        blame_the_last(op, ms);
 }
 
 /* Time kept for the answers. */
@@ -201,29 +383,77 @@ static void fail_without_memory(struct tci_op *op)
                      op->comm->rank);
 }
 
+void tci_diagnose_print_times(int timeout_ms, char *text, size_t text_bytes)
+{
+    int third = timeout_ms < 0 || timeout_ms / 3 > WARN_MS ? WARN_MS : timeout_ms / 3;
+    int grace = timeout_ms / 4 > GRACE_MS_MAX ? GRACE_MS_MAX : timeout_ms / 4;
+
+    if (timeout_ms < 0)
+        snprintf(text, text_bytes, "no timeout; warns after %d ms, and ever more rarely", third);
+    else if (third < WARN_MS_MIN)
+        snprintf(text, text_bytes, "timeout %d ms; asks the others after %d ms", timeout_ms,
+                 timeout_ms - grace);
+    else
+        snprintf(text, text_bytes, "timeout %d ms; warns after %d ms, asks the others after %d ms",
+                 timeout_ms, third, timeout_ms - grace);
+}
+
+/* ---- The operation's timer ------------------------------------------------------------------ */
+
+static uint64_t warn_ns(const struct tci_op *op)
+{
+    uint64_t third = op->args.timeout_ms < 0 ? WARN_MS : (uint64_t)op->args.timeout_ms / 3;
+
+    return op->begin_ns + tci_min(third, WARN_MS) * TCI_NS_PER_MS;
+}
+
+/* When it is to ring next; TCI_NEVER: not again. */
+static uint64_t next_ring(struct tci_op *op)
+{
+    uint64_t ask_ns, grace = grace_of(op);
+
+    if (op->deadline_ns == TCI_NEVER)
+        return op->is_warned ? now(op->comm) + (now(op->comm) - op->begin_ns) : warn_ns(op);
+    ask_ns = op->deadline_ns - grace;
+    if (!op->is_warned &&
+        (warn_ns(op) - op->begin_ns < WARN_MS_MIN * TCI_NS_PER_MS || warn_ns(op) >= ask_ns))
+        op->is_warned = true;
+    if (!op->is_warned)
+        return warn_ns(op);
+    if (!op->is_asked)
+        return ask_ns;
+    /* A loop that comes late still asks first: the deadline has passed, but the right rank is
+     * named. */
+    if (!op->is_probed)
+        return tci_max(op->deadline_ns - grace / 2, now(op->comm) + grace / 8);
+    return tci_max(op->deadline_ns, now(op->comm) + grace / 8);
+}
+
 static void on_time(struct tci_timer *timer)
 {
     struct tci_op *op = tci_container_of(timer, struct tci_op, timer);
     struct tci_exec *exec = op->comm->exec;
 
-    if (op->is_asked) {
-        conclude(op);
-        return;
-    }
     if (!op->is_shown) {
         op->is_shown = true;
         tci_mismatch_show(op);
-        if (op->deadline_ns != TCI_NEVER &&
-            exec->ops->timer_set(exec, timer, op->deadline_ns - grace_of(op)) != 0)
-            fail_without_memory(op);
+    } else if (!op->is_warned || op->deadline_ns == TCI_NEVER) {
+        op->is_warned = true;
+        tci_waiting_warn(op);
+    } else if (!op->is_asked) {
+        ask(op);
+    } else if (!op->is_probed && !op->is_held) {
+        probe(op, grace_of(op) / 4 / TCI_NS_PER_MS);
+    } else {
+        conclude(op);
         return;
     }
-    ask(op);
-    /* A loop that comes late still asks first: the deadline has passed, but the right rank is
-     * named. */
-    if (exec->ops->timer_set(exec, timer,
-                             tci_max(op->deadline_ns, now(op->comm) + grace_of(op) / 4)) != 0)
+    if (exec->ops->timer_set(exec, timer, next_ring(op)) == 0)
+        return;
+    if (op->is_asked)
         conclude(op);
+    else
+        fail_without_memory(op);
 }
 
 /* When an operation that runs now shows its call. */
@@ -248,10 +478,8 @@ void tci_diagnose_arm(struct tci_op *op)
     }
     op->timer.fn = on_time;
     op->is_shown = op->after != NULL || op->comm->transport == NULL;
-    at = !op->is_shown                  ? show_time(op)
-         : op->deadline_ns == TCI_NEVER ? TCI_NEVER
-                                        : op->deadline_ns - grace_of(op);
-    if (at != TCI_NEVER && exec->ops->timer_set(exec, &op->timer, at) != 0)
+    at = !op->is_shown ? show_time(op) : next_ring(op);
+    if (exec->ops->timer_set(exec, &op->timer, at) != 0)
         fail_without_memory(op);
 }
 
@@ -262,8 +490,7 @@ void tci_diagnose_ran(struct tci_op *op)
 
     /* Where the questions come sooner they show the call as well; a timer that has its place in
      * the heap already is moved without memory. */
-    if (op->comm->transport == NULL || op->is_asked ||
-        (op->deadline_ns != TCI_NEVER && at >= op->deadline_ns - grace_of(op)))
+    if (op->comm->transport == NULL || op->is_asked || at >= next_ring(op))
         return;
     op->is_shown = false;
     if (exec->ops->timer_set(exec, &op->timer, at) != 0)
@@ -292,50 +519,6 @@ void tci_diagnose_dispute(struct tci_op *op, int peer, const struct tci_call *ca
                      tci_mismatch_print(op->comm, &mine, &theirs, text, sizeof(text)));
 }
 
-static void describe_last(const struct tci_comm *comm, char *text, size_t text_bytes)
-{
-    char tag[48];
-
-    if (comm->last.name == NULL)
-        snprintf(text, text_bytes, "it has not entered anything yet");
-    else if (comm->last.space == TCI_SPACE_INTERNAL && strcmp(comm->last.name, "finalize") == 0)
-        snprintf(text, text_bytes, "it has finalized the group %.1f s before it was asked",
-                 (double)(now(comm) - comm->last.at_ns) * 1e-9);
-    else
-        snprintf(text, text_bytes, "what it entered last is %s, %s, %.1f s before it was asked",
-                 comm->last.name, tci_tag_print(comm->last.space, comm->last.tag, tag, sizeof(tag)),
-                 (double)(now(comm) - comm->last.at_ns) * 1e-9);
-}
-
-void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_notice *asked)
-{
-    struct tci_tag_name name = tci_comm_tag_name(&asked->key, from);
-    struct tci_tag *tag = tci_tags_find(&comm->tags, &name);
-    const struct tci_done *done = tci_tags_done(&comm->tags, &name, asked->key.use);
-    struct tci_notice answer = {.kind = TCI_NOTICE_ANSWER,
-                                .status = TC_ERR_NOT_INITIALIZED,
-                                .culprit = comm->rank,
-                                .arg = (uint64_t)asked->culprit,
-                                .key = asked->key,
-                                .call = asked->call};
-
-    if (asked->culprit < 0 || asked->culprit >= comm->size || asked->culprit == comm->rank)
-        return;
-    if (tag != NULL && tag->op != NULL && tci_key_is_same_use(&tag->op->key, &asked->key)) {
-        answer.status = TC_PENDING;
-        answer.call = tag->op->args.call;
-        tag->op->is_held = tag->op->is_held || asked->status == TC_ERR_MISMATCH;
-    } else if (done != NULL) {
-        answer.status = TC_OK;
-        answer.call = done->call;
-    } else if ((tag != NULL && tag->uses >= asked->key.use + (tag->op != NULL)) ||
-               tci_tags_is_forgotten(&comm->tags, &name)) {
-        answer.status = TC_ERR_CLOSED;
-    }
-    describe_last(comm, answer.text, sizeof(answer.text));
-    comm->transport->ops->notify(comm->transport, from, &answer, true);
-}
-
 void tci_diagnose_heard(struct tci_comm *comm, const struct tci_notice *answer)
 {
     struct tci_tag_name name = tci_comm_tag_name(&answer->key, (uint32_t)answer->culprit);
@@ -349,15 +532,19 @@ void tci_diagnose_heard(struct tci_comm *comm, const struct tci_notice *answer)
     }
     struct tci_tag *tag = tci_tags_find(&comm->tags, &name);
     if (tag == NULL || tag->op == NULL || tag->op->answers == NULL ||
-        tag->op->answers->ranks[answer->culprit] != SILENT ||
+        tag->op->answers->said[answer->culprit].what != SILENT ||
         !tci_key_is_same_use(&tag->op->key, &answer->key))
         return;
     struct tci_answers *answers = tag->op->answers;
     bool is_absent = answer->status == TC_ERR_NOT_INITIALIZED;
-    answers->ranks[answer->culprit] = is_absent                      ? NOT_ENTERED
-                                      : answer->status == TC_PENDING ? ENTERED
-                                      : answer->status == TC_OK      ? FINISHED
-                                                                     : FORGOTTEN;
+    struct said *said = &answers->said[answer->culprit];
+    said->what = is_absent                      ? NOT_ENTERED
+                 : answer->status == TC_PENDING ? ENTERED
+                 : answer->status == TC_OK      ? FINISHED
+                                                : FORGOTTEN;
+    said->waits = answer->number < comm->size ? answer->number : -1;
+    if (said->what == ENTERED)
+        snprintf(said->text, sizeof(said->text), "%.79s", answer->text);
     if (is_absent && (answers->first_absent < 0 || answer->culprit < answers->first_absent)) {
         answers->first_absent = answer->culprit;
         snprintf(answers->text, sizeof(answers->text), "%s", answer->text);

@@ -82,6 +82,7 @@ static void settle(struct tci_op *op, tc_status_t status)
 
     TC_ASSERT(op->xfers_live == 0 && op->state != TCI_OP_SETTLED);
     op->state = TCI_OP_SETTLED;
+    comm->beat.finished++;
     comm->exec->ops->timer_clear(comm->exec, &op->timer);
     tci_diagnose_free(op);
     tci_engine_end(op);
@@ -146,18 +147,32 @@ static void drained_task(struct tci_task *task)
 
 /* ---- failure ------------------------------------------------------------------------------ */
 
-static void tell_others(struct tci_op *op)
+static struct tci_notice end_notice(const struct tci_op *op, const struct tci_error *error)
 {
     struct tci_notice notice = {
         .kind = TCI_NOTICE_END,
-        .reason = (uint8_t)op->error.reason,
-        .status = op->error.pub.status,
-        .culprit = op->error.pub.rank,
+        .reason = (uint8_t)error->reason,
+        .status = error->pub.status,
+        .culprit = error->pub.rank,
         .key = op->key,
         .call = op->args.call,
     };
 
-    snprintf(notice.text, sizeof(notice.text), "%.255s", op->error.text);
+    snprintf(notice.text, sizeof(notice.text), "%.255s", error->text);
+    return notice;
+}
+
+void tci_op_propose(struct tci_op *op, const struct tci_error *error, uint32_t arbiter)
+{
+    struct tci_notice notice = end_notice(op, error);
+
+    op->comm->transport->ops->notify(op->comm->transport, arbiter, &notice, true);
+}
+
+static void tell_others(struct tci_op *op)
+{
+    struct tci_notice notice = end_notice(op, &op->error);
+
     if (tci_self_is_meant(op))
         tci_self_end(op);
     else if (op->args.peer == TCI_ALL_PEERS)
@@ -199,46 +214,38 @@ void tci_op_fail(struct tci_op *op, const struct tci_error *error, bool tell)
     }
 }
 
-/* text is put behind the name and the tag. */
-static void fail_in_words(struct tci_op *op, const tc_error *cause, tc_reason_t reason, bool tell)
+void tci_op_words(const struct tci_op *op, const tc_error *cause, tc_reason_t reason,
+                  struct tci_error *error_out)
 {
-    struct tci_error error = {0};
     char tag[48];
 
-    tci_error_blame(&error, cause->status, cause->rank, reason, op->args.name, "%s, %s: %s",
+    *error_out = (struct tci_error){0};
+    tci_error_blame(error_out, cause->status, cause->rank, reason, op->args.name, "%s, %s: %s",
                     op->args.name, tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)),
                     cause->message);
-    tci_op_fail(op, &error, tell);
 }
 
 void tci_op_fail_with(struct tci_op *op, tc_status_t status, int rank, bool tell, const char *fmt,
                       ...)
 {
-    char text[sizeof(op->error.text)];
+    struct tci_error error;
+    char text[sizeof(error.text)];
     va_list args;
 
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    fail_in_words(op, &(tc_error){.status = status, .rank = rank, .message = text}, TC_REASON_NONE,
-                  tell);
-}
-
-void tci_op_blame(struct tci_op *op, tc_status_t status, int rank, tc_reason_t reason,
-                  const char *fmt, ...)
-{
-    char text[sizeof(op->error.text)];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
-    fail_in_words(op, &(tc_error){.status = status, .rank = rank, .message = text}, reason, true);
+    tci_op_words(op, &(tc_error){.status = status, .rank = rank, .message = text}, TC_REASON_NONE,
+                 &error);
+    tci_op_fail(op, &error, tell);
 }
 
 void tci_op_fail_as(struct tci_op *op, const struct tci_error *error)
 {
-    fail_in_words(op, &error->pub, error->reason, false);
+    struct tci_error words;
+
+    tci_op_words(op, &error->pub, error->reason, &words);
+    tci_op_fail(op, &words, false);
 }
 
 static void cancel(void *arg)
@@ -341,6 +348,7 @@ static void enroll(struct tci_op *op)
                                .use = tci_tags_enter(op->tag, op)};
     tci_trace_op_enter(op);
     comm->plan_name = op->args.plan_name;
+    comm->beat.entered++;
     comm->last.name = op->args.name;
     comm->last.space = op->args.space;
     comm->last.tag = op->args.tag;

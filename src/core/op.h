@@ -110,12 +110,17 @@ struct tci_op {
     uint64_t begin_ns, deadline_ns;
     uint64_t told_ns; /* when the others were told of its failure; 0: they need not, or have it */
     uint32_t live;    /* 1 + its entry in the trace's table of what is in flight; 0: none */
-    uint32_t trace_names;        /* by tci_trace_names; 0: not entered */
-    uint32_t live_cells;         /* which places of that entry are taken */
-    bool is_enrolled;            /* it has entered: in comm->ops, with its use of the tag */
-    bool is_shown;               /* its call was shown to those that it waits for */
-    bool is_asked;               /* the others were asked what they are doing */
-    bool is_held;                /* calls of it differ: it will fail */
+    uint32_t trace_names; /* by tci_trace_names; 0: not entered */
+    uint32_t live_cells;  /* which places of that entry are taken */
+    bool is_enrolled;     /* it has entered: in comm->ops, with its use of the tag */
+    /* Its timer has done: */
+    bool is_shown;     /* its call was shown to those that it waits for */
+    bool is_warned;    /* the log says whom it waits for; without a deadline, again and again */
+    bool is_asked;     /* the others were asked what they are doing */
+    bool is_probed;    /* and whether they are heard at all */
+    bool is_suspended; /* the deadline has passed; a verdict on a silent host is on its way */
+    bool is_proposed;  /* the arbiter knows how it is to end */
+    bool is_held;      /* calls of it differ: it will fail */
     struct tci_answers *answers; /* owned, or NULL */
     struct tci_after *after;     /* owned, or NULL; op.c */
     struct tci_error error;
@@ -141,10 +146,11 @@ __attribute__((format(printf, 5, 6))) void tci_op_fail_with(struct tci_op *op, t
 /* Fail it as the group fails: the error behind the operation's name and tag.  Others are not
  * told. */
 void tci_op_fail_as(struct tci_op *op, const struct tci_error *error);
-/* A rank is at fault, for this reason; the others are told. */
-__attribute__((format(printf, 5, 6))) void tci_op_blame(struct tci_op *op, tc_status_t status,
-                                                        int rank, tc_reason_t reason,
-                                                        const char *fmt, ...);
+/* The record of a cause, its message behind the operation's name and tag. */
+void tci_op_words(const struct tci_op *op, const tc_error *cause, tc_reason_t reason,
+                  struct tci_error *error_out);
+/* The arbiter is told how the operation is to end, and tells all, this rank too. */
+void tci_op_propose(struct tci_op *op, const struct tci_error *error, uint32_t arbiter);
 
 /* For the engine: all lanes are done; the last transfer of a draining operation has ended. */
 void tci_op_done(struct tci_op *op);

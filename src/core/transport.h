@@ -96,16 +96,22 @@ struct tci_xfer *tci_cq_pull(struct tci_cq *cq); /* NULL: none; then the next pu
 
 /* What ranks tell each other besides payload.  Small, in order with the messages of the link. */
 enum tci_notice_kind {
-    TCI_NOTICE_END,    /* sender's operation `key` has failed with status; culprit, text say why */
-    TCI_NOTICE_LOST,   /* rank `culprit` is lost; text says how that was seen */
-    TCI_NOTICE_ASK,    /* rank `culprit` asks what is known of `key`; status MISMATCH: calls of it
+    TCI_NOTICE_END,     /* sender's operation `key` has failed with status; culprit, text say why */
+    TCI_NOTICE_LOST,    /* rank `culprit` is lost; text says how that was seen */
+    TCI_NOTICE_ASK,     /* rank `culprit` asks what is known of `key`; status MISMATCH: calls of it
                         * differ, and the operation may not end well any more */
-    TCI_NOTICE_ANSWER, /* of rank `culprit` to rank `arg`.  status: PENDING entered, OK finished,
+    TCI_NOTICE_ANSWER,  /* of rank `culprit` to rank `arg`.  status: PENDING entered, OK finished,
                         * both with its call; CLOSED finished, the call is forgotten;
                         * NOT_INITIALIZED not entered; text: what was entered last and when */
-    TCI_NOTICE_CALL,   /* rank `culprit` has made this call; arg: the rank to compare it, or all
+    TCI_NOTICE_CALL,    /* rank `culprit` has made this call; arg: the rank to compare it, or all
                         * ones for every rank */
-    TCI_NOTICE_SHRINK, /* survivors agree on a new group: below */
+    TCI_NOTICE_SHRINK,  /* survivors agree on a new group: below */
+    TCI_NOTICE_ACCUSE,  /* rank `arg` has seen that `culprit` is lost, for a reason: verdict.h */
+    TCI_NOTICE_INQUIRE, /* who hears the host of rank `culprit`?  number: milliseconds to listen */
+    TCI_NOTICE_TESTIFY, /* whether the sender, which has a link with it, hears the host of rank
+                         * `culprit`: reason NONE, or MACHINE_SILENT; number: 1 where data moves */
+    TCI_NOTICE_BEAT, /* what rank `culprit`, the sender, has done: arg: operations entered; key.tag:
+                         * of these, ended; text: the last one */
     TCI_NOTICE_KINDS
 };
 /* key.step of a notice SHRINK; src/shrink.c says when which is sent.  key.use: shrinks of the group
@@ -133,9 +139,10 @@ static inline bool tci_shrink_is_question(uint32_t step)
 }
 struct tci_notice {
     uint8_t kind;
-    uint8_t reason; /* tc_reason_t: of END and LOST */
+    uint8_t reason; /* tc_reason_t: of END, LOST and ACCUSE */
     int32_t status; /* tc_status_t */
     int32_t culprit;
+    int32_t number; /* see the kinds; of ANSWER: the rank that it waits for, -1: none */
     uint64_t arg;
     struct tci_key key;
     struct tci_call call;
@@ -183,6 +190,14 @@ enum tci_bond {
     TCI_BOND_LOST  /* for good */
 };
 
+/* What is known of a peer's host since a time at which something was said to it. */
+enum tci_hearing {
+    TCI_HEAR_NO_LINK, /* no link stands */
+    TCI_HEAR_NOTHING,
+    TCI_HEAR_HOST, /* it has acknowledged something since, or all that was said */
+    TCI_HEAR_FLOW  /* the same, and data moves between the two */
+};
+
 /* Whether something that came early is still wanted. */
 typedef bool tci_review_fn(void *arg, uint32_t peer, const struct tci_key *key,
                            const struct tci_call *call);
@@ -222,6 +237,9 @@ struct tci_transport_ops {
     /* Read now what has come on every link that stands, so that the end of one is known without a
      * turn of the loop; NULL: nothing is to be read. */
     void (*look)(struct tci_transport *self);
+    /* Whether the host of a peer is heard, as far as the medium tells that apart from the peer
+     * itself; NULL: it does not. */
+    enum tci_hearing (*hear)(const struct tci_transport *self, uint32_t peer, uint64_t since_ns);
     /* End: transfers still live complete with TC_ERR_CLOSED; frees the transport. */
     void (*close)(struct tci_transport *self);
 };

@@ -173,6 +173,16 @@ static void look(struct tci_transport *self)
         lower->ops->look(lower);
 }
 
+static enum tci_hearing hear(const struct tci_transport *self, uint32_t peer, uint64_t since_ns)
+{
+    const struct tci_view *view = (const struct tci_view *)self;
+    const struct tci_transport *lower = view->mux->below;
+
+    if (lower->ops->hear == NULL)
+        return TCI_HEAR_NO_LINK;
+    return lower->ops->hear(lower, below(view, peer), since_ns);
+}
+
 static void leave_peer(struct tci_transport *self, uint32_t peer)
 {
     (void)self, (void)peer; /* other groups may need it: see leave */
@@ -218,5 +228,6 @@ const struct tci_transport_ops tci_view_ops = {
     .has_told = has_told,
     .bond = bond,
     .look = look,
+    .hear = hear,
     .close = close_view,
 };

@@ -39,6 +39,7 @@ enum {
 enum {
     NOTICE_KIND = 0,
     NOTICE_REASON = 1,
+    NOTICE_NUMBER = 4,
     NOTICE_STATUS = 8,
     NOTICE_CULPRIT = 12,
     NOTICE_ARG = 16,
@@ -208,6 +209,7 @@ void tci_notice_encode(const struct tci_notice *notice, struct tci_frame *frame_
     memset(payload, 0, TCI_NOTICE_BYTES);
     payload[NOTICE_KIND] = notice->kind;
     payload[NOTICE_REASON] = notice->reason;
+    put32(payload + NOTICE_NUMBER, (uint32_t)notice->number);
     put32(payload + NOTICE_STATUS, (uint32_t)notice->status);
     put32(payload + NOTICE_CULPRIT, (uint32_t)notice->culprit);
     put64(payload + NOTICE_ARG, notice->arg);
@@ -221,6 +223,7 @@ const char *tci_notice_decode(const struct tci_frame *frame, const uint8_t *payl
                                 .reason = payload[NOTICE_REASON],
                                 .status = (int32_t)get32(payload + NOTICE_STATUS),
                                 .culprit = (int32_t)get32(payload + NOTICE_CULPRIT),
+                                .number = (int32_t)get32(payload + NOTICE_NUMBER),
                                 .arg = get64(payload + NOTICE_ARG),
                                 .key = frame->key,
                                 .call = frame->call};

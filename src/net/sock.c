@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/sock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -15,8 +16,9 @@
 /* Ranks that start together connect together.  The kernel cuts this down to its somaxconn. */
 enum { BACKLOG = 16384 };
 
-/* A peer whose host has vanished is noticed after 5 + 4 * 2 = 13 s without traffic. */
 enum { KEEPALIVE_IDLE_S = 5, KEEPALIVE_INTERVAL_S = 2, KEEPALIVE_COUNT = 4 };
+static_assert((KEEPALIVE_IDLE_S + KEEPALIVE_INTERVAL_S * KEEPALIVE_COUNT) * 1000 == TCI_SILENCE_MS,
+              "a host that has vanished is given up after one time, with traffic or without");
 
 static void set_option(int fd, int level, int name, int value)
 {

@@ -5,6 +5,10 @@
 
 #include "net/addr.h"
 
+/* A host that acknowledges nothing for so long is lost, whether something was said to it
+ * (tcp_hear.c) or not (keepalive). */
+enum { TCI_SILENCE_MS = 13000 };
+
 /* A listening TCP socket on exactly this address (port 0: any); its real address in *bound_out. */
 tc_status_t tci_sock_listen(const struct tci_addr *addr, int *fd_out, struct tci_addr *bound_out,
                             struct tci_error *error);

@@ -382,6 +382,7 @@ static void tcp_close(struct tci_transport *self)
     tci_tcp_listen_end(tcp);
     exec->ops->timer_clear(exec, &tcp->probe);
     exec->ops->timer_clear(exec, &tcp->left_timer);
+    exec->ops->timer_clear(exec, &tcp->pulse);
     exec->ops->source_del(exec, &tcp->source);
     tci_meter_del(tcp->context, &tcp->meter);
     tci_pool_fini(&tcp->flows);
@@ -409,6 +410,7 @@ static const struct tci_transport_ops tcp_ops = {
     .has_told = tcp_has_told,
     .bond = tci_tcp_bond,
     .look = tci_tcp_look,
+    .hear = tci_tcp_hear,
     .close = tcp_close,
 };
 
@@ -506,7 +508,8 @@ struct tci_transport *tci_tcp_open(struct tci_loop *loop, tc_context *context,
     tcp->listener = result->listener;
     result->addrs = NULL;
     result->listener = -1;
-    if (!take_links(tcp, result) || tci_tcp_listen_start(tcp) != 0) {
+    if (!take_links(tcp, result) || tci_tcp_listen_start(tcp) != 0 ||
+        tci_tcp_pulse_start(tcp) != 0) {
         tci_error_set(error, TC_ERR_TRANSPORT, -1, 0, NULL,
                       "the links of the group cannot be watched");
         tcp_close(&tcp->base);

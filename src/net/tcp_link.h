@@ -18,6 +18,7 @@
  *   tcp_send.c  messages wait, take turns and go out
  *   tcp_recv.c  frames are matched with receives
  *   tcp_look.c  how links stand
+ *   tcp_hear.c  hosts are heard, or found silent
  *   tcp_io.c    bytes are read into frames and to their places
  *   tcp_log.c   what was sent is kept until the peer has it
  *   tcp_heal.c  a connection that broke is made again, and goes on where it was
@@ -88,6 +89,7 @@ struct tci_link {
     bool has_left;      /* the peer has said goodbye */
     bool bye_queued;    /* so have we */
     bool is_leaving;    /* or will, once what was posted is sent: this link ends alone */
+    bool was_silent;    /* at the last pulse: see tcp_hear.c */
     uint64_t sent_pass; /* the last poll before a message was sent at once */
     int fd;             /* owned; -1: none */
     int send_errno;     /* sending failed; what can still be read is read first */
@@ -160,6 +162,7 @@ struct tci_tcp {
     struct tci_match match;
     struct tci_pool flows, earlies;
     struct tci_timer probe;
+    struct tci_timer pulse; /* looks for hosts that acknowledge nothing */
     uint64_t probe_ms;
     size_t eager_max;
     uint64_t window;
@@ -321,6 +324,12 @@ void tci_link_end_recv(struct tci_link *link, struct tci_xfer *xfer, tc_status_t
 void tci_link_drop_early(struct tci_link *link, struct tci_early *early);
 /* Owed acknowledgements go out once half the window is owed. */
 void tci_link_ack(struct tci_link *link);
+
+/* ---- tcp_hear.c ---- */
+
+enum tci_hearing tci_tcp_hear(const struct tci_transport *self, uint32_t peer, uint64_t since_ns);
+/* -1 without memory. */
+int tci_tcp_pulse_start(struct tci_tcp *tcp);
 
 /* ---- tcp_io.c ---- */
 

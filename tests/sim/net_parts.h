@@ -72,6 +72,7 @@ struct sim_net {
     uint32_t size, left_count;
     uint64_t random, messages;
     size_t half_count, early_count; /* what the buckets may hold */
+    uint64_t *whole_ns; /* owned: when the path [from * size + to] is whole again; NULL: all are */
     struct sim_half *halves_free;
     struct sim_msg *msgs_free;
 };
@@ -96,7 +97,13 @@ bool sim_admit(struct sim_node *node, const struct sim_msg *msg);
 /* net_sim.c */
 void sim_send(struct sim_node *node, struct sim_half *half);
 void sim_tell(struct sim_node *node, uint32_t peer, struct sim_msg *msg);
+/* How long the first byte travels. */
+uint64_t sim_travel_ns(struct sim_net *net, uint32_t from, uint32_t to);
 bool sim_is_lost(const struct sim_node *node, uint32_t peer);
+
+/* net_faults.c: whether nothing gets through, and until when. */
+bool sim_is_broken(const struct sim_net *net, uint32_t from, uint32_t to);
+uint64_t sim_whole_ns(const struct sim_net *net, uint32_t from, uint32_t to);
 
 /* net_receive.c: a message has come all the way; a transfer is posted. */
 void sim_arrive(struct sim_msg *msg);

@@ -19,7 +19,8 @@ void sim_net_config_default(struct sim_net_config *config)
                                       .fold_byte_ns = 0.05,
                                       .eager_max = 8192,
                                       .seed = 1,
-                                      .lost_after_ns = 2 * TCI_NS_PER_MS};
+                                      .lost_after_ns = 2 * TCI_NS_PER_MS,
+                                      .silent_after_ns = 13000 * TCI_NS_PER_MS};
 }
 
 static struct sim_node *of(struct tci_transport *self)
@@ -35,7 +36,7 @@ bool sim_is_lost(const struct sim_node *node, uint32_t peer)
 /* ---- The wire ------------------------------------------------------------------------------- */
 
 /* How long the first byte travels from `from` to `to`. */
-static uint64_t travel_ns(struct sim_net *net, uint32_t from, uint32_t to)
+uint64_t sim_travel_ns(struct sim_net *net, uint32_t from, uint32_t to)
 {
     double latency = from == to ? 0 : net->config.latency_ns;
 
@@ -93,7 +94,7 @@ static void reached(struct sim_event *event)
 static void depart(struct sim_node *from, uint32_t to, struct sim_msg *msg, uint64_t begin_ns)
 {
     struct sim_net *net = from->net;
-    uint64_t at = begin_ns + travel_ns(net, from->rank, to);
+    uint64_t at = begin_ns + sim_travel_ns(net, from->rank, to);
 
     if (from->longer_ns != NULL) {
         if (from->longer_ns[to] == TCI_NEVER) {
@@ -108,6 +109,13 @@ static void depart(struct sim_node *from, uint32_t to, struct sim_msg *msg, uint
     }
     if (from->last_ns != NULL)
         at = from->last_ns[to] = tci_max(at, from->last_ns[to]);
+    if (sim_is_broken(net, from->rank, to)) {
+        if (sim_whole_ns(net, from->rank, to) == TCI_NEVER) {
+            sim_msg_free(net, msg);
+            return;
+        }
+        at = sim_whole_ns(net, from->rank, to) + sim_travel_ns(net, from->rank, to);
+    }
     msg->from = from->rank;
     msg->to = &net->nodes[to];
     msg->event = (struct sim_event){.exec = msg->to->exec, .fn = reached};
@@ -213,91 +221,6 @@ void sim_send(struct sim_node *node, struct sim_half *half)
     enqueue(node, half);
     if (node->sending == NULL)
         start_next(node);
-}
-
-/* ---- Faults --------------------------------------------------------------------------------- */
-
-struct sim_loss {
-    struct sim_event event;
-    struct sim_node *node;
-    uint32_t peer;
-    bool is_killed;
-};
-
-static void lose(struct sim_event *event)
-{
-    struct sim_loss *loss = tci_container_of(event, struct sim_loss, event);
-    struct sim_node *node = loss->node;
-    struct tci_list *at, *next;
-    uint32_t peer = loss->peer;
-    bool is_killed = loss->is_killed;
-
-    if (node->is_closed || node->is_dead || sim_is_lost(node, loss->peer)) {
-        free(loss);
-        return;
-    }
-    if (node->lost == NULL)
-        node->lost = calloc(node->net->size, sizeof(*node->lost));
-    TC_ASSERT(node->lost != NULL);
-    node->lost[loss->peer] = true;
-    for (at = node->live.next; at != &node->live; at = next) {
-        struct sim_half *half = tci_container_of(at, struct sim_half, in_node);
-
-        next = at->next;
-        if (half->xfer->peer == peer)
-            sim_half_complete(half, TC_ERR_PEER_LOST);
-    }
-    free(loss);
-    node->transport.sink->lost(node->transport.sink, peer, TC_REASON_EXITED,
-                               is_killed ? "lost: it has ended" : "lost: the link broke");
-}
-
-static void lose_later(struct sim_node *node, uint32_t peer, uint64_t delay_ns, bool is_killed)
-{
-    struct sim_loss *loss = malloc(sizeof(*loss));
-
-    TC_ASSERT(loss != NULL);
-    *loss = (struct sim_loss){.event = {.exec = node->exec, .fn = lose},
-                              .node = node,
-                              .peer = peer,
-                              .is_killed = is_killed};
-    sim_clock_add(node->net->clock, node->net->clock->now_ns + delay_ns, &loss->event);
-}
-
-void sim_net_kill(struct sim_net *net, uint32_t rank)
-{
-    net->nodes[rank].is_dead = net->nodes[rank].exec->is_dead = true;
-    net->nodes[rank].tells_left = 0;
-    for (uint32_t peer = 0; peer < net->size; peer++)
-        if (peer != rank && !net->nodes[peer].is_dead)
-            lose_later(&net->nodes[peer], rank,
-                       net->config.lost_after_ns + travel_ns(net, rank, peer), true);
-}
-
-void sim_net_kill_at_notice(struct sim_net *net, uint32_t rank, uint32_t n)
-{
-    net->nodes[rank].tells_left = n;
-}
-
-void sim_net_cut(struct sim_net *net, uint32_t a, uint32_t b)
-{
-    lose_later(&net->nodes[a], b, 0, false);
-    lose_later(&net->nodes[b], a, 0, false);
-}
-
-void sim_net_delay(struct sim_net *net, uint32_t from, uint32_t to, uint64_t longer_ns)
-{
-    struct sim_node *node = &net->nodes[from];
-
-    if (node->longer_ns == NULL)
-        node->longer_ns = calloc(net->size, sizeof(*node->longer_ns));
-    TC_ASSERT(node->longer_ns != NULL);
-    node->longer_ns[to] = longer_ns;
-}
-
-void sim_net_slow(struct sim_net *net, uint32_t rank, uint64_t longer_ns)
-{
-    net->nodes[rank].slow_ns = longer_ns;
 }
 
 /* ---- The port ------------------------------------------------------------------------------- */
@@ -457,6 +380,19 @@ static void net_close(struct tci_transport *self)
     node->is_closed = true;
 }
 
+static enum tci_hearing net_hear(const struct tci_transport *self, uint32_t peer, uint64_t since_ns)
+{
+    const struct sim_node *node = (const struct sim_node *)self, *other = &node->net->nodes[peer];
+    uint64_t now = node->net->clock->now_ns;
+
+    (void)since_ns;
+    if (sim_is_lost(node, peer) || other->is_dead)
+        return TCI_HEAR_NO_LINK;
+    if (sim_is_broken(node->net, node->rank, peer) || sim_is_broken(node->net, peer, node->rank))
+        return TCI_HEAR_NOTHING;
+    return other->receive_ns > now || node->receive_ns > now ? TCI_HEAR_FLOW : TCI_HEAR_HOST;
+}
+
 static const struct tci_transport_ops ops = {
     .name = "sim",
     .post_send = sim_post_send,
@@ -470,6 +406,7 @@ static const struct tci_transport_ops ops = {
     .leave_peer = net_leave_peer,
     .part = net_part,
     .bond = net_bond,
+    .hear = net_hear,
     .close = net_close,
 };
 
@@ -539,6 +476,7 @@ void sim_net_free(struct sim_net *net)
         free(msg);
     }
     free(net->buckets);
+    free(net->whole_ns);
     free(net->nodes);
     free(net);
 }

@@ -20,8 +20,9 @@ struct sim_net_config {
     double jitter;                /* each message takes up to this times the latency longer */
     size_t eager_max;
     uint64_t seed;
-    uint64_t lost_after_ns; /* until the others see a rank that was killed */
-    bool no_data;           /* only lengths travel: no payload is read or written */
+    uint64_t lost_after_ns;   /* until the others see a rank that was killed */
+    uint64_t silent_after_ns; /* until both ends of a path that is broken give it up */
+    bool no_data;             /* only lengths travel: no payload is read or written */
 };
 void sim_net_config_default(struct sim_net_config *config);
 
@@ -42,6 +43,9 @@ void sim_net_kill(struct sim_net *net, uint32_t rank);
 void sim_net_kill_at_notice(struct sim_net *net, uint32_t rank, uint32_t n);
 /* The link of two ranks breaks now, and both see that. */
 void sim_net_cut(struct sim_net *net, uint32_t a, uint32_t b);
+/* Nothing gets from one rank to another for a while, or (TCI_NEVER) ever: what is sent comes
+ * afterwards, or never. */
+void sim_net_break(struct sim_net *net, uint32_t from, uint32_t to, uint64_t span_ns);
 
 /* From now on messages from one rank to another take so much longer; TCI_NEVER: they do not arrive,
  * and nobody sees that. */

@@ -203,6 +203,23 @@ void sim_world_cut_at(struct sim_world *world, uint32_t a, uint32_t b, uint64_t 
     plan(world, a, at_ns, cut_now)->other = b;
 }
 
+static void break_now(struct sim_event *event)
+{
+    struct sim_plan *what = tci_container_of(event, struct sim_plan, event);
+
+    sim_net_break(what->world->net, what->rank, what->other, what->span_ns);
+    free(what);
+}
+
+void sim_world_break_at(struct sim_world *world, uint32_t from, uint32_t to, uint64_t at_ns,
+                        uint64_t span_ns)
+{
+    struct sim_plan *what = plan(world, from, at_ns, break_now);
+
+    what->other = to;
+    what->span_ns = span_ns;
+}
+
 static void stall_now(struct sim_event *event)
 {
     struct sim_plan *what = tci_container_of(event, struct sim_plan, event);

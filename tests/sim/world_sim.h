@@ -51,6 +51,9 @@ void sim_world_at(struct sim_world *world, uint32_t rank, uint64_t at_ns, void (
 /* Faults at a time to come. */
 void sim_world_kill_at(struct sim_world *world, uint32_t rank, uint64_t at_ns);
 void sim_world_cut_at(struct sim_world *world, uint32_t a, uint32_t b, uint64_t at_ns);
+/* Nothing gets from one rank to another for a while, or (TCI_NEVER) ever. */
+void sim_world_break_at(struct sim_world *world, uint32_t from, uint32_t to, uint64_t at_ns,
+                        uint64_t span_ns);
 void sim_world_stall_at(struct sim_world *world, uint32_t rank, uint64_t at_ns, uint64_t span_ns);
 void sim_world_delay_at(struct sim_world *world, uint32_t from, uint32_t to, uint64_t at_ns,
                         uint64_t longer_ns);

@@ -1,0 +1,519 @@
+/* verdict.c - charges, testimony, and the verdict that all ranks of a group share. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/verdict.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/assert.h"
+#include "core/base.h"
+#include "core/comm.h"
+
+enum {
+    /* News of a failed operation comes by way of rank 0, and may take so much longer than the end
+     * of a rank that has failed. */
+    GRACE_MS = 30,
+    PING_MS = 200,    /* in which a host acknowledges what was said to it: many round trips */
+    INQUIRE_MS = 400, /* and in which others can say so */
+    ARBITER_MS = 700, /* in which an arbiter has judged */
+    LISTEN_MAX_MS = 1000,
+    ARBITERS_MAX = 2, /* that are tried before a rank judges alone */
+    CHARGES_MAX = 16, /* the first ones count: later ones are their consequences */
+    JURORS_MAX = 8    /* inquiries at once; who is not answered has others to ask */
+};
+
+struct charge {
+    int by, of;
+    uint8_t reason;
+    char text[sizeof(((struct tci_notice *)0)->text)];
+};
+
+struct tci_trial {
+    struct charge charges[CHARGES_MAX];
+    unsigned count, sent; /* of these, told to the arbiter */
+    int arbiter;          /* asked last; -1: none */
+    unsigned tries;
+    uint64_t since_ns; /* of the inquiry */
+    bool is_of_heard;  /* somebody hears the host of the accused … */
+    bool is_by_heard;  /* … and of the accuser */
+    bool hears_others; /* somebody has said something at all */
+    bool lost[];       /* by rank: its link ended here, or it said that it ends */
+};
+
+static uint64_t now(const struct tci_comm *comm)
+{
+    return comm->exec->ops->now_ns(comm->exec);
+}
+
+static bool is_broken(const struct tci_comm *comm)
+{
+    return comm->error.pub.status != TC_OK;
+}
+
+/* Whether the question is who is heard by whom, and not whose process has ended. */
+static bool is_of_silence(uint8_t reason)
+{
+    return reason == TC_REASON_MACHINE_SILENT || reason == TC_REASON_LINK_DEAD;
+}
+
+static void run_task(struct tci_task *task);
+static void proceed(struct tci_comm *comm);
+
+static void post(struct tci_comm *comm)
+{
+    struct tci_verdict *verdict = &comm->verdict;
+
+    if (verdict->is_posted)
+        return;
+    verdict->is_posted = true;
+    verdict->task.fn = run_task;
+    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
+    comm->exec->ops->post(comm->exec, &verdict->task);
+}
+
+/* ---- Charges ------------------------------------------------------------------------------ */
+
+static bool is_known(const struct tci_trial *trial, int by, int of, uint8_t reason)
+{
+    for (unsigned c = 0; c < trial->count; c++)
+        if (trial->charges[c].by == by && trial->charges[c].of == of &&
+            trial->charges[c].reason == reason)
+            return true;
+    return false;
+}
+
+static void add_charge(struct tci_comm *comm, int by, const struct tci_notice *notice)
+{
+    struct tci_verdict *verdict = &comm->verdict;
+    struct tci_trial *trial;
+    struct charge *charge;
+
+    if (comm->is_deaf || is_broken(comm) || verdict->is_told || notice->culprit < 0 ||
+        notice->culprit >= comm->size)
+        return;
+    if (verdict->step == TCI_VERDICT_NONE) {
+        verdict->step = TCI_VERDICT_CHARGED;
+        verdict->notice = *notice;
+        verdict->trial = tci_alloc(sizeof(*trial) + (size_t)comm->size * sizeof(bool));
+        if (verdict->trial != NULL)
+            verdict->trial->arbiter = -1;
+    }
+    post(comm);
+    trial = verdict->trial;
+    if (trial == NULL)
+        return;
+    if (by == comm->rank || by == notice->culprit)
+        trial->lost[notice->culprit] = true;
+    if (trial->count == CHARGES_MAX || is_known(trial, by, notice->culprit, notice->reason))
+        return;
+    charge = &trial->charges[trial->count++];
+    charge->by = by;
+    charge->of = notice->culprit;
+    charge->reason = notice->reason;
+    memcpy(charge->text, notice->text, sizeof(charge->text));
+}
+
+void tci_verdict_lost(struct tci_comm *comm, uint32_t peer, tc_reason_t reason, const char *how)
+{
+    struct tci_notice notice = {
+        .kind = TCI_NOTICE_LOST, .reason = (uint8_t)reason, .culprit = (int32_t)peer};
+
+    snprintf(notice.text, sizeof(notice.text), "rank %u %.240s", peer, how);
+    add_charge(comm, comm->rank, &notice);
+}
+
+void tci_verdict_suspect(struct tci_comm *comm, int by, int of, const char *text)
+{
+    struct tci_notice notice = {
+        .kind = TCI_NOTICE_LOST, .reason = TC_REASON_MACHINE_SILENT, .culprit = of};
+
+    snprintf(notice.text, sizeof(notice.text), "%.255s", text);
+    add_charge(comm, by, &notice);
+}
+
+/* A rank that tells of its own end is a charge as well: of two that end at a time, the arbiter
+ * says which was the first. */
+void tci_verdict_told(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
+{
+    struct tci_verdict *verdict = &comm->verdict;
+
+    if (notice->culprit < 0 || notice->culprit >= comm->size)
+        return;
+    if (notice->culprit == (int32_t)from && notice->reason == TC_REASON_EXITED) {
+        add_charge(comm, (int)from, notice);
+        return;
+    }
+    if (comm->is_deaf || is_broken(comm) || verdict->is_told)
+        return;
+    verdict->notice = *notice;
+    verdict->is_told = true;
+    if (verdict->step == TCI_VERDICT_NONE)
+        verdict->step = TCI_VERDICT_CHARGED;
+    post(comm);
+}
+
+static void tell_verdict(struct tci_comm *comm, uint32_t peer)
+{
+    struct tci_notice notice = {.kind = TCI_NOTICE_LOST,
+                                .reason = (uint8_t)comm->error.reason,
+                                .culprit = comm->error.pub.rank};
+
+    snprintf(notice.text, sizeof(notice.text), "%.255s", comm->error.text);
+    comm->transport->ops->notify(comm->transport, peer, &notice, false);
+}
+
+void tci_verdict_accused(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
+{
+    if (is_broken(comm) && comm->error.pub.status == TC_ERR_PEER_LOST)
+        tell_verdict(comm, from);
+    else if (notice->arg < (uint64_t)comm->size)
+        add_charge(comm, (int)notice->arg, notice);
+}
+
+/* ---- Judging ------------------------------------------------------------------------------ */
+
+static void break_by(struct tci_comm *comm, int culprit, tc_reason_t reason, const char *text)
+{
+    struct tci_error error = {0};
+    char more[160] = "";
+
+    if (culprit != comm->rank && !comm->verdict.is_told)
+        (void)tci_beat_print(comm, culprit, more, sizeof(more));
+    tci_error_blame(&error, TC_ERR_PEER_LOST, culprit, reason, NULL, "%s%s", text, more);
+    tci_comm_break(comm, &error);
+}
+
+/* How many ranks do not hear this one, or are not heard by it. */
+static int silences_of(const struct tci_trial *trial, int rank)
+{
+    int count = 0;
+
+    for (unsigned c = 0; c < trial->count; c++)
+        count += is_of_silence(trial->charges[c].reason) &&
+                 (trial->charges[c].by == rank || trial->charges[c].of == rank);
+    return count;
+}
+
+/* The host is heard by some: a path is broken.  At fault is the end of it that has most of such, or
+ * the higher rank, which more groups can do without. */
+static void judge_link(struct tci_comm *comm, const struct charge *charge)
+{
+    const struct tci_trial *trial = comm->verdict.trial;
+    int of = charge->of, by = charge->by, culprit = tci_max(by, of);
+    char text[256];
+
+    if (silences_of(trial, of) != silences_of(trial, by))
+        culprit = silences_of(trial, of) > silences_of(trial, by) ? of : by;
+    snprintf(text, sizeof(text),
+             "the hosts of rank %d and rank %d do not hear each other, but others hear both: the "
+             "path between them is broken; check cables, routes and firewalls",
+             by, of);
+    break_by(comm, culprit, TC_REASON_LINK_DEAD, text);
+}
+
+/* Whether every host that this rank was linked with is silent: then it is this one that is cut off,
+ * as far as can be told from inside.  Between two there is no saying. */
+static bool is_cut_off(const struct tci_comm *comm)
+{
+    const struct tci_trial *trial = comm->verdict.trial;
+    int silent = 0;
+
+    if (trial->hears_others)
+        return false;
+    for (int r = 0; r < comm->size; r++) {
+        enum tci_hearing hearing = TCI_HEAR_NO_LINK;
+
+        if (r != comm->rank && !trial->lost[r])
+            hearing = tci_verdict_hear(comm, (uint32_t)r, trial->since_ns);
+        if (hearing >= TCI_HEAR_HOST)
+            return false;
+        silent += trial->lost[r] || hearing == TCI_HEAR_NOTHING;
+    }
+    return silent > 1;
+}
+
+/* The first charge, in the words of who knows most: of a rank that has told of its end itself, else
+ * of one that has seen that end, else of those that do not hear it. */
+static const struct charge *first_cause(const struct tci_trial *trial)
+{
+    const struct charge *best = &trial->charges[0];
+
+    for (unsigned c = 1; c < trial->count; c++) {
+        const struct charge *charge = &trial->charges[c];
+
+        if (charge->of == best->of && best->by != best->of &&
+            (charge->by == charge->of ||
+             (is_of_silence(best->reason) && !is_of_silence(charge->reason))))
+            best = charge;
+    }
+    return best;
+}
+
+/* Whether this rank hears the host of one of the two; not where the other one is its own. */
+static bool is_heard_here(const struct tci_comm *comm, int rank, int other)
+{
+    if (rank == comm->rank)
+        return true;
+    return other != comm->rank &&
+           tci_verdict_hear(comm, (uint32_t)rank, comm->verdict.trial->since_ns) >= TCI_HEAR_HOST;
+}
+
+static void judge(struct tci_comm *comm)
+{
+    const struct tci_trial *trial = comm->verdict.trial;
+    const struct charge *charge = first_cause(trial);
+    char text[256];
+
+    if (!is_of_silence(charge->reason)) {
+        break_by(comm, charge->of, (tc_reason_t)charge->reason, charge->text);
+        return;
+    }
+    if (!trial->is_by_heard && !is_heard_here(comm, charge->by, charge->of)) {
+        snprintf(text, sizeof(text),
+                 "rank %d is cut off: it can say that it does not hear others, but nobody's host "
+                 "has its acknowledgement; check its links and firewalls",
+                 charge->by);
+        break_by(comm, charge->by, TC_REASON_MACHINE_SILENT, text);
+    } else if (trial->is_of_heard || is_heard_here(comm, charge->of, charge->by)) {
+        judge_link(comm, charge);
+    } else if (is_cut_off(comm)) {
+        snprintf(text, sizeof(text),
+                 "rank %d hears the hosts of no other rank any more: its own network is down, or "
+                 "theirs all are",
+                 comm->rank);
+        break_by(comm, comm->rank, TC_REASON_MACHINE_SILENT, text);
+    } else {
+        break_by(comm, charge->of,
+                 comm->size == 2 ? (tc_reason_t)charge->reason : TC_REASON_MACHINE_SILENT,
+                 charge->text);
+    }
+}
+
+static void on_judge(struct tci_timer *timer)
+{
+    struct tci_comm *comm = tci_container_of(timer, struct tci_comm, verdict.timer);
+
+    judge(comm);
+    tci_comm_release(comm);
+}
+
+/* A timer that runs counts as something live; tci_verdict_end stops it. */
+static bool wait_for(struct tci_comm *comm, uint64_t ms, void (*fn)(struct tci_timer *timer))
+{
+    struct tci_exec *exec = comm->exec;
+    struct tci_timer *timer = &comm->verdict.timer;
+
+    TC_ASSERT(timer->heap_at == 0);
+    timer->fn = fn;
+    if (exec->ops->timer_set(exec, timer, now(comm) + ms * TCI_NS_PER_MS) != 0)
+        return false;
+    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
+    return true;
+}
+
+/* This rank is the arbiter, or judges alone. */
+static void try_case(struct tci_comm *comm)
+{
+    struct tci_trial *trial = comm->verdict.trial;
+    const struct charge *charge = &trial->charges[0];
+    uint64_t ms = tci_list_is_empty(&comm->ops) ? 0 : GRACE_MS;
+
+    comm->verdict.step = TCI_VERDICT_TRIED;
+    trial->since_ns = now(comm);
+    if (is_of_silence(charge->reason)) {
+        ms = comm->size > 2 ? INQUIRE_MS : 0;
+        tci_verdict_inquire(comm, TCI_ALL_PEERS, charge->of, PING_MS);
+        tci_verdict_inquire(comm, TCI_ALL_PEERS, charge->by, PING_MS);
+    }
+    if (ms == 0 || !wait_for(comm, ms, on_judge))
+        judge(comm);
+}
+
+/* ---- The arbiter -------------------------------------------------------------------------- */
+
+static void send_charges(struct tci_comm *comm)
+{
+    struct tci_trial *trial = comm->verdict.trial;
+
+    for (; trial->sent < trial->count; trial->sent++) {
+        const struct charge *charge = &trial->charges[trial->sent];
+        struct tci_notice notice = {.kind = TCI_NOTICE_ACCUSE,
+                                    .reason = charge->reason,
+                                    .culprit = charge->of,
+                                    .arg = (uint64_t)charge->by};
+
+        memcpy(notice.text, charge->text, sizeof(notice.text));
+        comm->transport->ops->notify(comm->transport, (uint32_t)trial->arbiter, &notice, true);
+    }
+}
+
+static void on_mute(struct tci_timer *timer)
+{
+    struct tci_comm *comm = tci_container_of(timer, struct tci_comm, verdict.timer);
+
+    proceed(comm);
+    tci_comm_release(comm);
+}
+
+/* The next arbiter is told, or the case is tried here. */
+static void proceed(struct tci_comm *comm)
+{
+    struct tci_trial *trial = comm->verdict.trial;
+    int arbiter = trial->arbiter + 1;
+
+    while (arbiter < comm->rank && trial->lost[arbiter])
+        arbiter++;
+    if (arbiter >= comm->rank || trial->tries == ARBITERS_MAX) {
+        try_case(comm);
+        return;
+    }
+    trial->arbiter = arbiter;
+    trial->tries++;
+    trial->sent = 0;
+    comm->verdict.step = TCI_VERDICT_ASKED;
+    send_charges(comm);
+    if (!wait_for(comm, ARBITER_MS, on_mute))
+        try_case(comm);
+}
+
+/* The arbiter has ended before it could judge. */
+static void pass_over(struct tci_comm *comm)
+{
+    struct tci_exec *exec = comm->exec;
+
+    if (comm->verdict.timer.heap_at != 0) {
+        exec->ops->timer_clear(exec, &comm->verdict.timer);
+        atomic_fetch_sub_explicit(&comm->ops_live, 1, memory_order_relaxed); /* the task lives */
+    }
+    proceed(comm);
+}
+
+static void run_task(struct tci_task *task)
+{
+    struct tci_comm *comm = tci_container_of(task, struct tci_comm, verdict.task);
+    struct tci_verdict *verdict = &comm->verdict;
+    const struct tci_notice *notice = &verdict->notice;
+
+    verdict->is_posted = false;
+    if (is_broken(comm) || comm->transport == NULL)
+        ;
+    else if (verdict->is_told || verdict->trial == NULL)
+        break_by(comm, notice->culprit, (tc_reason_t)notice->reason, notice->text);
+    else if (verdict->step == TCI_VERDICT_CHARGED)
+        proceed(comm);
+    else if (verdict->step == TCI_VERDICT_ASKED && verdict->trial->lost[verdict->trial->arbiter])
+        pass_over(comm);
+    else if (verdict->step == TCI_VERDICT_ASKED)
+        send_charges(comm);
+    tci_comm_release(comm);
+}
+
+void tci_verdict_end(struct tci_comm *comm)
+{
+    struct tci_verdict *verdict = &comm->verdict;
+
+    verdict->step = TCI_VERDICT_GIVEN;
+    tci_free(verdict->trial);
+    verdict->trial = NULL;
+    if (verdict->timer.heap_at == 0)
+        return;
+    comm->exec->ops->timer_clear(comm->exec, &verdict->timer);
+    tci_comm_release(comm);
+}
+
+/* ---- Testimony ---------------------------------------------------------------------------- */
+
+enum tci_hearing tci_verdict_hear(const struct tci_comm *comm, uint32_t peer, uint64_t since_ns)
+{
+    const struct tci_transport *transport = comm->transport;
+
+    if (transport == NULL || transport->ops->hear == NULL)
+        return TCI_HEAR_NO_LINK;
+    return transport->ops->hear(transport, peer, since_ns);
+}
+
+void tci_verdict_inquire(struct tci_comm *comm, int whom, int of, uint32_t ms)
+{
+    struct tci_notice notice = {.kind = TCI_NOTICE_INQUIRE, .culprit = of, .number = (int32_t)ms};
+
+    for (int r = 0; of != comm->rank && r < comm->size; r++)
+        if (r != comm->rank && (whom == TCI_ALL_PEERS || whom == r))
+            comm->transport->ops->notify(comm->transport, (uint32_t)r, &notice, comm->is_ring);
+}
+
+/* One inquiry that this rank listens for. */
+struct juror {
+    struct tci_timer timer;
+    struct tci_comm *comm;
+    uint32_t asker, of;
+    uint64_t since_ns;
+};
+
+static void testify(struct tci_comm *comm, uint32_t asker, uint32_t of, enum tci_hearing hearing)
+{
+    bool is_heard = hearing >= TCI_HEAR_HOST;
+    struct tci_notice notice = {.kind = TCI_NOTICE_TESTIFY,
+                                .reason = is_heard ? TC_REASON_NONE : TC_REASON_MACHINE_SILENT,
+                                .culprit = (int32_t)of,
+                                .number = hearing == TCI_HEAR_FLOW};
+
+    comm->transport->ops->notify(comm->transport, asker, &notice, comm->is_ring);
+}
+
+static void on_listened(struct tci_timer *timer)
+{
+    struct juror *juror = tci_container_of(timer, struct juror, timer);
+    struct tci_comm *comm = juror->comm;
+    enum tci_hearing hearing = tci_verdict_hear(comm, juror->of, juror->since_ns);
+
+    if (hearing != TCI_HEAR_NO_LINK && !comm->is_deaf)
+        testify(comm, juror->asker, juror->of, hearing);
+    comm->verdict.jurors--;
+    tci_free(juror);
+    tci_comm_release(comm);
+}
+
+void tci_verdict_inquired(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
+{
+    struct tci_exec *exec = comm->exec;
+    uint64_t ms = notice->number < 1 ? 1 : (uint64_t)notice->number;
+    struct juror *juror;
+
+    if (notice->culprit < 0 || notice->culprit >= comm->size || notice->culprit == (int32_t)from)
+        return;
+    if (notice->culprit == comm->rank) {
+        testify(comm, from, (uint32_t)comm->rank, TCI_HEAR_HOST);
+        return;
+    }
+    juror = comm->verdict.jurors < JURORS_MAX ? tci_alloc(sizeof(*juror)) : NULL;
+    if (juror == NULL)
+        return;
+    *juror = (struct juror){.timer = {.fn = on_listened},
+                            .comm = comm,
+                            .asker = from,
+                            .of = (uint32_t)notice->culprit,
+                            .since_ns = now(comm)};
+    tci_beat_send(comm, juror->of);
+    if (exec->ops->timer_set(exec, &juror->timer,
+                             juror->since_ns + tci_min(ms, LISTEN_MAX_MS) * TCI_NS_PER_MS) != 0) {
+        tci_free(juror);
+        return;
+    }
+    comm->verdict.jurors++;
+    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
+}
+
+void tci_verdict_testified(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
+{
+    struct tci_trial *trial = comm->verdict.trial;
+
+    tci_diagnose_testified(comm, from, notice);
+    if (trial == NULL || trial->count == 0)
+        return;
+    trial->hears_others = true;
+    if (notice->reason != TC_REASON_NONE)
+        return;
+    trial->is_of_heard = trial->is_of_heard || notice->culprit == trial->charges[0].of;
+    trial->is_by_heard = trial->is_by_heard || notice->culprit == trial->charges[0].by;
+}

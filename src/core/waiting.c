@@ -1,0 +1,170 @@
+/* waiting.c - for whom an operation waits, in numbers and in words. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/waiting.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base.h"
+#include "core/comm.h"
+#include "core/log.h"
+#include "core/match.h"
+
+enum { WARN_RANKS = 8 }; /* named in a line */
+
+static uint64_t now(const struct tci_comm *comm)
+{
+    return comm->exec->ops->now_ns(comm->exec);
+}
+
+/* The ranks that messages are still to come from; where there are none, to go to.  Each once, and
+ * no more than there is room for. */
+static uint32_t waited_for(const struct tci_op *op, uint32_t *ranks, uint32_t room)
+{
+    uint32_t receives = 0, sends = 0, i;
+    struct tci_step step;
+
+    for (size_t l = 0; l < TCI_LANES_MAX; l++) {
+        const struct tci_lane *lane = &op->lanes[l];
+        uint64_t left = lane->op == NULL ? 0 : lane->open & ~lane->ended;
+
+        for (; left != 0; left &= left - 1) {
+            memset(&step, 0, sizeof(step));
+            op->args.plan->step(&op->args.shape, lane->base + (uint32_t)__builtin_ctzll(left),
+                                &step);
+            if (!tci_step_is_message(step.kind) || (step.kind == TCI_STEP_SEND && receives > 0))
+                continue;
+            if (step.kind != TCI_STEP_SEND && receives == 0)
+                sends = 0; /* their room is taken over */
+            for (i = 0; i < receives + sends && ranks[i] != step.peer; i++)
+                ;
+            if (i < receives + sends || i == room)
+                continue;
+            ranks[i] = step.peer;
+            if (step.kind == TCI_STEP_SEND)
+                sends++;
+            else
+                receives++;
+        }
+    }
+    return receives + sends;
+}
+
+int tci_waits_for(const struct tci_op *op)
+{
+    uint32_t rank;
+
+    return waited_for(op, &rank, 1) == 1 ? (int)rank : op->args.peer;
+}
+
+/* At most a line a second, however many operations wait. */
+static bool may_warn(struct tci_comm *comm)
+{
+    uint64_t at = now(comm);
+
+    if (comm->warned_ns != 0 && at - comm->warned_ns < 1000 * TCI_NS_PER_MS) {
+        comm->unwarned++;
+        return false;
+    }
+    comm->warned_ns = at;
+    return true;
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+
+    return left < right ? -1 : left > right;
+}
+
+void tci_waiting_warn(struct tci_op *op)
+{
+    struct tci_comm *comm = op->comm;
+    uint32_t ranks[WARN_RANKS + 1], count = waited_for(op, ranks, WARN_RANKS + 1);
+    char tag[48], text[160] = "", more[48] = "";
+    size_t used = 0;
+
+    if (!may_warn(comm))
+        return;
+    if (count == 0 && op->args.peer >= 0)
+        ranks[count++] = (uint32_t)op->args.peer;
+    qsort(ranks, count, sizeof(ranks[0]), compare_ranks);
+    for (uint32_t i = 0; i < count && i < WARN_RANKS; i++)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%u", i == 0 ? "" : ", ",
+                                 ranks[i]);
+    if (op->state == TCI_OP_WAITING)
+        snprintf(text, sizeof(text), "the futures to start after");
+    if (comm->unwarned > 0)
+        snprintf(more, sizeof(more), " (so do %u others)", comm->unwarned);
+    comm->unwarned = 0;
+    tci_log(TC_LOG_WARN, "rank %d: %s, %s: waiting %.0f s for %s%s%s%s", comm->rank, op->args.name,
+            tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)),
+            (double)(now(comm) - op->begin_ns) * 1e-9,
+            op->state == TCI_OP_WAITING ? ""
+            : count == 1                ? "rank "
+                                        : "ranks ",
+            text, count > WARN_RANKS ? " and more" : "", more);
+}
+
+void tci_waiting_describe(const struct tci_op *op, char *text, size_t text_bytes)
+{
+    double s = (double)(now(op->comm) - op->begin_ns) * 1e-9;
+    int peer = tci_waits_for(op);
+
+    if (op->state == TCI_OP_WAITING)
+        snprintf(text, text_bytes, "has called it %.1f s ago, and waits for the futures before", s);
+    else if (peer >= 0)
+        snprintf(text, text_bytes, "has entered it %.1f s ago, and waits for rank %d", s, peer);
+    else
+        snprintf(text, text_bytes, "has entered it %.1f s ago, and computes", s);
+}
+
+void tci_waiting_describe_last(const struct tci_comm *comm, char *text, size_t text_bytes)
+{
+    char tag[48];
+
+    if (comm->last.name == NULL)
+        snprintf(text, text_bytes, "it has not entered anything yet");
+    else if (comm->last.space == TCI_SPACE_INTERNAL && strcmp(comm->last.name, "finalize") == 0)
+        snprintf(text, text_bytes, "it has finalized the group %.1f s before it was asked",
+                 (double)(now(comm) - comm->last.at_ns) * 1e-9);
+    else
+        snprintf(text, text_bytes, "what it entered last is %s, %s, %.1f s before it was asked",
+                 comm->last.name, tci_tag_print(comm->last.space, comm->last.tag, tag, sizeof(tag)),
+                 (double)(now(comm) - comm->last.at_ns) * 1e-9);
+}
+
+void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_notice *asked)
+{
+    struct tci_tag_name name = tci_comm_tag_name(&asked->key, from);
+    struct tci_tag *tag = tci_tags_find(&comm->tags, &name);
+    const struct tci_done *done = tci_tags_done(&comm->tags, &name, asked->key.use);
+    struct tci_notice answer = {.kind = TCI_NOTICE_ANSWER,
+                                .status = TC_ERR_NOT_INITIALIZED,
+                                .culprit = comm->rank,
+                                .number = -1,
+                                .arg = (uint64_t)asked->culprit,
+                                .key = asked->key,
+                                .call = asked->call};
+
+    if (asked->culprit < 0 || asked->culprit >= comm->size || asked->culprit == comm->rank)
+        return;
+    if (tag != NULL && tag->op != NULL && tci_key_is_same_use(&tag->op->key, &asked->key)) {
+        answer.status = TC_PENDING;
+        answer.call = tag->op->args.call;
+        answer.number =
+            tag->op->state == TCI_OP_WAITING ? TCI_WAITS_FOR_FUTURES : tci_waits_for(tag->op);
+        tci_waiting_describe(tag->op, answer.text, sizeof(answer.text));
+        tag->op->is_held = tag->op->is_held || asked->status == TC_ERR_MISMATCH;
+    } else if (done != NULL) {
+        answer.status = TC_OK;
+        answer.call = done->call;
+    } else if ((tag != NULL && tag->uses >= asked->key.use + (tag->op != NULL)) ||
+               tci_tags_is_forgotten(&comm->tags, &name)) {
+        answer.status = TC_ERR_CLOSED;
+    }
+    if (answer.text[0] == 0)
+        tci_waiting_describe_last(comm, answer.text, sizeof(answer.text));
+    comm->transport->ops->notify(comm->transport, from, &answer, true);
+}

@@ -1,0 +1,24 @@
+/* waiting.h - for whom an operation waits, in numbers and in words. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_WAITING_H
+#define TCI_WAITING_H
+
+#include "core/op.h"
+
+/* In an answer, instead of a rank: it has not begun, since futures that it starts after have not
+ * settled. */
+enum { TCI_WAITS_FOR_FUTURES = -2 };
+
+/* A rank that a message is still to come from; where there is none, to go to; the peer of a send or
+ * receive; -1: none. */
+int tci_waits_for(const struct tci_op *op);
+
+/* One line of the log; at most one a second, however many operations wait. */
+void tci_waiting_warn(struct tci_op *op);
+
+/* What it does, after "it ". */
+void tci_waiting_describe(const struct tci_op *op, char *text, size_t text_bytes);
+/* What this rank has entered last, a sentence without its end. */
+void tci_waiting_describe_last(const struct tci_comm *comm, char *text, size_t text_bytes);
+
+#endif

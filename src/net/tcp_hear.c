@@ -1,0 +1,100 @@
+/* tcp_hear.c - whether the host of a peer is heard, by what its kernel acknowledges. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "core/assert.h"
+#include "net/sock.h"
+#include "net/tcp_link.h"
+
+/*
+ * A host acknowledges what comes even when the process there does not read it.  So the two are told
+ * apart: a process that is stopped or stuck has a host that answers.
+ *
+ * While nothing is on its way the kernel's own keepalive finds a host that has vanished (sock.c).
+ * While something is, the kernel would retransmit for a quarter of an hour.  Its TCP_USER_TIMEOUT
+ * would shorten that, but ends as well a connection whose peer does not read for as long, though
+ * its host answers each probe of the closed window.  So the transport looks by itself.
+ */
+enum { PULSE_MS = 4000, PULSE_CLOSE_MS = 1000, SUSPECT_MS = 4000 };
+
+/* Both ends count in milliseconds of the kernel's clock, which ticks every few of them. */
+enum { TICK_MS = 10 };
+
+static bool look(const struct tci_link *link, struct tcp_info *info)
+{
+    socklen_t len = sizeof(*info);
+
+    if (link == NULL || link->state != TCI_LINK_UP)
+        return false;
+    *info = (struct tcp_info){0};
+    /* A socket pair has no such option: both its ends are on this host, which is heard. */
+    (void)getsockopt(link->fd, IPPROTO_TCP, TCP_INFO, info, &len);
+    return true;
+}
+
+/* Something that was said has not been acknowledged: data, or a probe of a closed window. */
+static bool owes(const struct tcp_info *info)
+{
+    return info->tcpi_unacked > 0 || info->tcpi_probes > 0;
+}
+
+enum tci_hearing tci_tcp_hear(const struct tci_transport *self, uint32_t peer, uint64_t since_ns)
+{
+    const struct tci_tcp *tcp = (const struct tci_tcp *)self;
+    uint64_t elapsed_ms = (tcp->exec->ops->now_ns(tcp->exec) - since_ns) / TCI_NS_PER_MS;
+    struct tcp_info info;
+    bool is_acked;
+
+    TC_ASSERT(peer < tcp->size);
+    if (!look(tcp->links[peer], &info))
+        return TCI_HEAR_NO_LINK;
+    is_acked = info.tcpi_last_ack_recv <= elapsed_ms + TICK_MS;
+    if (info.tcpi_last_data_recv <= elapsed_ms || (info.tcpi_unacked > 0 && is_acked))
+        return TCI_HEAR_FLOW;
+    return is_acked || !owes(&info) ? TCI_HEAR_HOST : TCI_HEAR_NOTHING;
+}
+
+/* A probe that is on its way at two looks, a second apart, is not answered. */
+static bool is_silent(struct tci_link *link, const struct tcp_info *info)
+{
+    bool was_silent = link->was_silent;
+
+    link->was_silent = owes(info) && info->tcpi_last_ack_recv >= TCI_SILENCE_MS;
+    return link->was_silent && (info->tcpi_unacked > 0 || was_silent);
+}
+
+static void on_pulse(struct tci_timer *timer)
+{
+    struct tci_tcp *tcp = tci_container_of(timer, struct tci_tcp, pulse);
+    uint64_t next_ms = PULSE_MS;
+    struct tci_list *at, *next;
+    struct tcp_info info;
+
+    for (at = tcp->open.next; at != &tcp->open; at = next) {
+        struct tci_link *link = tci_container_of(at, struct tci_link, open_link);
+
+        next = at->next;
+        if (!look(link, &info))
+            continue;
+        if (owes(&info) && info.tcpi_last_ack_recv >= SUSPECT_MS)
+            next_ms = PULSE_CLOSE_MS;
+        if (is_silent(link, &info))
+            tci_link_lose(link, TC_REASON_MACHINE_SILENT,
+                          "is silent: its host has acknowledged nothing for %u s; it is off, "
+                          "asleep, or cut off",
+                          info.tcpi_last_ack_recv / 1000);
+    }
+    (void)tcp->exec->ops->timer_set(tcp->exec, timer,
+                                    tcp->exec->ops->now_ns(tcp->exec) + next_ms * TCI_NS_PER_MS);
+}
+
+int tci_tcp_pulse_start(struct tci_tcp *tcp)
+{
+    tcp->pulse.fn = on_pulse;
+    if (tcp->size == 1)
+        return 0;
+    return tcp->exec->ops->timer_set(tcp->exec, &tcp->pulse,
+                                     tcp->exec->ops->now_ns(tcp->exec) + PULSE_MS * TCI_NS_PER_MS);
+}
