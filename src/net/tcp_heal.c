@@ -25,6 +25,7 @@
  *
  * A process that has ended listens no more: who is refused a few times in a row gives up at once.
  */
+enum { SILENT_MS = 1000 }; /* for a host that has been silent for TCI_SILENCE_MS */
 enum { REFUSALS_MAX = 3, BACKOFF_MIN_MS = 5, PATIENCE_MIN_MS = 1000 };
 
 static uint64_t now_ns(const struct tci_link *link)
@@ -100,6 +101,9 @@ void tci_link_break(struct tci_link *link, int error)
     link->heal.since_ns = now_ns(link);
     link->heal.patience_ms = PATIENCE_MIN_MS;
     link->deadline_ns = link->heal.since_ns + tcp->heal_ns;
+    if (error == ETIMEDOUT) /* it has been away for long already */
+        link->deadline_ns =
+            tci_min(link->deadline_ns, link->heal.since_ns + SILENT_MS * TCI_NS_PER_MS);
     link->backoff_ms = BACKOFF_MIN_MS;
     link->refusals = 0;
     link->refusals_max = REFUSALS_MAX;
@@ -128,6 +132,7 @@ void tci_link_on_heal_timer(struct tci_link *link)
     else
         tci_link_lose(link,
                       link->fd >= 0 && link->has_greeted ? TC_REASON_LOOP_STALLED
+                      : link->dial_errno == 0            ? TC_REASON_MACHINE_SILENT
                                                          : tci_link_errno_reason(link->dial_errno),
                       "cannot be reached since its connection broke %.1f s ago: %s",
                       (double)(now - link->heal.since_ns) / 1e9,

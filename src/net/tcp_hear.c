@@ -1,5 +1,6 @@
 /* tcp_hear.c - whether the host of a peer is heard, by what its kernel acknowledges. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -22,16 +23,13 @@ enum { PULSE_MS = 4000, PULSE_CLOSE_MS = 1000, SUSPECT_MS = 4000 };
 /* Both ends count in milliseconds of the kernel's clock, which ticks every few of them. */
 enum { TICK_MS = 10 };
 
+/* False for a socket pair: both its ends are on this host, which is heard. */
 static bool look(const struct tci_link *link, struct tcp_info *info)
 {
     socklen_t len = sizeof(*info);
 
-    if (link == NULL || link->state != TCI_LINK_UP)
-        return false;
     *info = (struct tcp_info){0};
-    /* A socket pair has no such option: both its ends are on this host, which is heard. */
-    (void)getsockopt(link->fd, IPPROTO_TCP, TCP_INFO, info, &len);
-    return true;
+    return getsockopt(link->fd, IPPROTO_TCP, TCP_INFO, info, &len) == 0;
 }
 
 /* Something that was said has not been acknowledged: data, or a probe of a closed window. */
@@ -43,13 +41,18 @@ static bool owes(const struct tcp_info *info)
 enum tci_hearing tci_tcp_hear(const struct tci_transport *self, uint32_t peer, uint64_t since_ns)
 {
     const struct tci_tcp *tcp = (const struct tci_tcp *)self;
+    const struct tci_link *link = tcp->links[peer];
     uint64_t elapsed_ms = (tcp->exec->ops->now_ns(tcp->exec) - since_ns) / TCI_NS_PER_MS;
     struct tcp_info info;
     bool is_acked;
 
     TC_ASSERT(peer < tcp->size);
-    if (!look(tcp->links[peer], &info))
+    if (link != NULL && link->state == TCI_LINK_HEALING)
+        return TCI_HEAR_NOTHING;
+    if (link == NULL || link->state != TCI_LINK_UP)
         return TCI_HEAR_NO_LINK;
+    if (!look(link, &info))
+        return TCI_HEAR_HOST;
     is_acked = info.tcpi_last_ack_recv <= elapsed_ms + TICK_MS;
     if (info.tcpi_last_data_recv <= elapsed_ms || (info.tcpi_unacked > 0 && is_acked))
         return TCI_HEAR_FLOW;
@@ -76,15 +79,11 @@ static void on_pulse(struct tci_timer *timer)
         struct tci_link *link = tci_container_of(at, struct tci_link, open_link);
 
         next = at->next;
-        if (!look(link, &info))
-            continue;
+        (void)look(link, &info);
         if (owes(&info) && info.tcpi_last_ack_recv >= SUSPECT_MS)
             next_ms = PULSE_CLOSE_MS;
         if (is_silent(link, &info))
-            tci_link_lose(link, TC_REASON_MACHINE_SILENT,
-                          "is silent: its host has acknowledged nothing for %u s; it is off, "
-                          "asleep, or cut off",
-                          info.tcpi_last_ack_recv / 1000);
+            tci_link_break(link, ETIMEDOUT);
     }
     (void)tcp->exec->ops->timer_set(tcp->exec, timer,
                                     tcp->exec->ops->now_ns(tcp->exec) + next_ms * TCI_NS_PER_MS);
