@@ -169,6 +169,16 @@ file(GLOB link_sources CONFIGURE_DEPENDS src/net/tcp*.c src/net/frame.c src/core
 tcdist_add_fuzz(fuzz_link 3000 ${link_sources})
 target_sources(fuzz_link PRIVATE tests/fuzz/link_scene.c tests/fuzz/still_time.c)
 
+# ---- Chaos: real processes in networks of their own ---------------------------------------------
+
+file(GLOB chaos_sources CONFIGURE_DEPENDS tests/chaos/*.c)
+add_executable(chaos ${chaos_sources})
+target_include_directories(chaos PRIVATE include src tests)
+target_link_libraries(chaos PRIVATE tcdist_static)
+set_target_properties(chaos PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+add_test(NAME chaos COMMAND ${run_test} $<TARGET_FILE:chaos> --sample)
+set_tests_properties(chaos PROPERTIES TIMEOUT 300 RUN_SERIAL ON SKIP_RETURN_CODE 77)
+
 # ---- The house: the tree, the headers, the symbols, the installation ---------------------------
 
 function(tcdist_add_house_test name)
