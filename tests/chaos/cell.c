@@ -62,7 +62,8 @@ struct scene {
     struct chaos_outcome *outcome;
     struct child children[CHAOS_RANKS_MAX];
     int other; /* of two who are apart */
-    int ready, done, named;
+    int named;
+    bool zero_failed; /* rank 0 has */
 };
 
 static void nap(unsigned ms)
@@ -81,7 +82,7 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* ---- Birth and death of the processes ---------------------------------------------------------- */
+/* ---- Birth and death of the processes -------------------------------------------------------- */
 
 static void become_rank(const struct scene *scene, int rank, int in, int out)
 {
@@ -141,7 +142,7 @@ static void order_all(struct scene *scene, char what)
         order(scene, r, what);
 }
 
-/* ---- What they say ----------------------------------------------------------------------------- */
+/* ---- What they say --------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static void note(struct scene *scene, const char *fmt, ...)
 {
@@ -176,6 +177,10 @@ static void judge_failure(struct scene *scene, int rank, const struct chaos_repo
     /* A rank that is cut off cannot know that it is the one, and one that harms itself does. */
     if (rank == scene->cell->victim && scene->cell->fault != FAULT_APART)
         return;
+    /* Who comes when rank 0 has given up finds nobody, and cannot know why. */
+    if (scene->cell->moment == MOMENT_FORMING && report->culprit == 0 && scene->zero_failed)
+        return;
+    scene->zero_failed = scene->zero_failed || rank == 0;
     outcome->failed++;
     outcome->reasons_right += wanted == 0 || (wanted & BIT(report->reason)) != 0;
     if (!is_guilty(scene, report->culprit) ||
@@ -244,9 +249,9 @@ static bool hear_until(struct scene *scene, bool ready, int limit_ms)
 
         for (int r = 0; r < scene->cell->size; r++) {
             const struct child *child = &scene->children[r];
-            bool is_heard = ready ? !child->is_ready && !child->has_ended : is_awaited(scene, r);
+            bool is_heard = ready ? !child->has_ended && !child->is_done : is_awaited(scene, r);
 
-            left += is_heard;
+            left += is_heard && !(ready && child->is_ready);
             polled[r] = (struct pollfd){.fd = is_heard ? child->from : -1, .events = POLLIN};
         }
         if (left == 0)
@@ -272,7 +277,7 @@ static bool hear_ready(struct scene *scene)
     return is_well;
 }
 
-/* ---- The fault --------------------------------------------------------------------------------- */
+/* ---- The fault ------------------------------------------------------------------------------- */
 
 static void limit(pid_t pid)
 {
@@ -353,7 +358,7 @@ static void end(struct scene *scene)
     }
 }
 
-/* ---- All of it --------------------------------------------------------------------------------- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 /* The first step that fails, in words; NULL: none. */
 static const char *build(struct scene *scene)

@@ -1,4 +1,4 @@
-/* lab.c - hosts of a network that is this program's own: namespaces without a name, and a bridge. */
+/* lab.c - hosts of a network of this program's own: namespaces without a name, and a bridge. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "chaos/lab.h"
 
@@ -27,7 +27,7 @@ enum { HOSTS_MAX = 64 };
  * goes some time after its host has gone. */
 static unsigned plugs[HOSTS_MAX], plugs_made;
 
-/* ---- Programs that do the work ---------------------------------------------------------------- */
+/* ---- Programs that do the work -------------------------------------------------------------- */
 
 /* Into the network of a process, for a child that is about to run a program there. */
 static bool move_to(pid_t pid)
@@ -87,7 +87,7 @@ static bool nft(pid_t where, const char *commands)
     return run(where, argv, commands);
 }
 
-/* ---- The network ------------------------------------------------------------------------------ */
+/* ---- The network ---------------------------------------------------------------------------- */
 
 const char *lab_open(void)
 {
@@ -163,7 +163,7 @@ bool lab_host_drop(pid_t pid, bool incoming, int other)
     return nft(pid, text);
 }
 
-/* ---- A long line ------------------------------------------------------------------------------ */
+/* ---- A long line ---------------------------------------------------------------------------- */
 
 /* A device whose packets a program carries. */
 static int make_device(const char *name)

@@ -1,4 +1,4 @@
-/* lab.h - hosts of a network that is this program's own: namespaces without a name, and a bridge. */
+/* lab.h - hosts of a network of this program's own: namespaces without a name, and a bridge. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TEST_CHAOS_LAB_H
 #define TEST_CHAOS_LAB_H

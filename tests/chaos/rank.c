@@ -35,7 +35,7 @@ static double now_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
-/* ---- Reports and orders ------------------------------------------------------------------------ */
+/* ---- Reports and orders ---------------------------------------------------------------------- */
 
 static void say(const struct chaos_rank *rank, const struct chaos_report *report)
 {
@@ -59,7 +59,7 @@ static int order(const struct chaos_rank *rank, int wait_ms, int else_order)
     return read(rank->in, &byte, 1) == 1 ? byte : ORDER_END;
 }
 
-/* ---- Harm ------------------------------------------------------------------------------------- */
+/* ---- Harm ----------------------------------------------------------------------------------- */
 
 static void harm(int signal)
 {
@@ -74,7 +74,7 @@ static void harm(int signal)
             close(fd);
 }
 
-/* ---- Futures ---------------------------------------------------------------------------------- */
+/* ---- Futures -------------------------------------------------------------------------------- */
 
 /* Waits, and says how it ended. */
 static tc_status_t finish(struct state *state, const char *what, tc_future *future, double begin,
@@ -113,7 +113,7 @@ static tc_status_t finish(struct state *state, const char *what, tc_future *futu
     return (tc_status_t)report.status;
 }
 
-/* ---- What a rank does -------------------------------------------------------------------------- */
+/* ---- What a rank does ------------------------------------------------------------------------ */
 
 static bool form(struct state *state)
 {
