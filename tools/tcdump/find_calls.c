@@ -223,19 +223,23 @@ static void tell_missing(struct found *found, const struct edge *edge, size_t mo
     struct finding *finding = find_add(found, FIND_MISSING, (int32_t)edge->to, edge->call);
     const struct process *waiter = &job->processes[call->process];
     char name[JOB_TEXT], waiters[JOB_TEXT], last[2 * JOB_TEXT], since[32], rest[64] = "";
+    bool is_many;
 
     if (finding == NULL)
         return;
     finding->ns = (call->state == CALL_ENDED ? call->end_ns : waiter->seen_ns) - call->begin_ns;
     list_waiters(found, edge, waiters, sizeof(waiters));
+    is_many = strchr(waiters, ',') != NULL;
     if (more > 0)
         snprintf(rest, sizeof(rest), ", nor %zu others that are waited for", more);
     snprintf(finding->text, sizeof(finding->text),
              "rank %u never entered %s%s: %s %s %s for it for %s; %s",
              job->processes[edge->to].rank, job_call_text(job, call, name), rest,
-             strchr(waiters, ',') != NULL ? "ranks" : "rank", waiters,
-             call->state == CALL_ENDED ? "waited" : "waits", job_time_text(finding->ns, since),
-             find_last_words(job, edge->to, last));
+             is_many ? "ranks" : "rank", waiters,
+             call->state == CALL_ENDED ? "waited"
+             : is_many                 ? "wait"
+                                       : "waits",
+             job_time_text(finding->ns, since), find_last_words(job, edge->to, last));
 }
 
 /* One finding a rank: the operation that waits for it longest, and how many more. */

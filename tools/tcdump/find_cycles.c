@@ -8,20 +8,49 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "find.h"
 
-/* The shortest way from a process back to itself, breadth first. */
 struct walk {
-    const struct found *found;
-    size_t *by;      /* owned; edge by which each process was reached; SIZE_MAX: not yet */
-    uint32_t *queue; /* owned */
+    struct found *found;
+    size_t *by;       /* owned; edge by which each process was reached; SIZE_MAX: not yet */
+    uint32_t *queue;  /* owned */
+    uint8_t *reached; /* owned; FORTH, BACK and TOLD of each process */
 };
+enum { FORTH = 1, BACK = 2, TOLD = 4 };
 
-/* The edge that closes the circle; SIZE_MAX: there is none.  Processes below `start` are left
- * out: their circles have been told. */
-static size_t walk_from(struct walk *walk, uint32_t start)
+/* Mark all that can be reached from a process, along the edges or against them. */
+static void spread(struct walk *walk, uint32_t start, uint8_t mark)
+{
+    const struct found *found = walk->found;
+    uint32_t head = 0, tail = 0;
+
+    walk->queue[tail++] = start;
+    walk->reached[start] |= mark;
+    while (head < tail) {
+        uint32_t at = walk->queue[head++];
+
+        for (size_t e = 0; e < found->edge_count; e++) {
+            const struct edge *edge = &found->edges[e];
+            uint32_t from = mark == FORTH ? edge->from : edge->to;
+            uint32_t to = mark == FORTH ? edge->to : edge->from;
+
+            if (from != at || (walk->reached[to] & mark) != 0)
+                continue;
+            walk->reached[to] |= mark;
+            walk->queue[tail++] = to;
+        }
+    }
+}
+
+/* Whether a process waits for this one, and this one for it. */
+static bool is_mutual(const struct walk *walk, uint32_t process)
+{
+    return (walk->reached[process] & (FORTH | BACK)) == (FORTH | BACK);
+}
+
+/* The shortest circle through a process, breadth first: its last edge, or SIZE_MAX. */
+static size_t find_circle(struct walk *walk, uint32_t start)
 {
     const struct found *found = walk->found;
     uint32_t head = 0, tail = 0;
@@ -35,7 +64,7 @@ static size_t walk_from(struct walk *walk, uint32_t start)
         for (size_t e = 0; e < found->edge_count; e++) {
             const struct edge *edge = &found->edges[e];
 
-            if (edge->from != at || edge->to < start)
+            if (edge->from != at)
                 continue;
             if (edge->to == start)
                 return e;
@@ -48,36 +77,82 @@ static size_t walk_from(struct walk *walk, uint32_t start)
     return SIZE_MAX;
 }
 
-static void tell_cycle(struct found *found, const struct walk *walk, uint32_t start, size_t last)
+static size_t print_edge(const struct job *job, const struct edge *edge, bool is_first, char *text,
+                         size_t room)
 {
+    char name[JOB_TEXT];
+
+    return (size_t)snprintf(text, room, "%srank %u waits in %s for rank %u", is_first ? "" : ", ",
+                            job->processes[edge->from].rank,
+                            job_call_name(job, &job->calls[edge->call], name),
+                            job->processes[edge->to].rank);
+}
+
+/* Edges were followed from the last one back; they are told from the first on. */
+static size_t print_circle(const struct walk *walk, uint32_t start, size_t last, char *text,
+                           size_t room)
+{
+    const struct found *found = walk->found;
+    uint32_t steps = 1;
+    size_t len = 0;
+
+    for (size_t e = last; found->edges[e].from != start; e = walk->by[found->edges[e].from])
+        steps++;
+    for (uint32_t step = 0; step < steps && len < room; step++) {
+        size_t e = last;
+
+        for (uint32_t back = steps - 1; back > step; back--)
+            e = walk->by[found->edges[e].from];
+        len += print_edge(found->job, &found->edges[e], step == 0, text + len, room - len);
+    }
+    return len;
+}
+
+static void tell_circle(const struct walk *walk, uint32_t start, size_t last, uint32_t members)
+{
+    struct found *found = walk->found;
     const struct job *job = found->job;
+    const struct call *call = &job->calls[found->edges[last].call];
     struct finding *finding = find_add(found, FIND_CYCLE, (int32_t)start, found->edges[last].call);
-    size_t len = 0, steps = 0, e = last;
+    char more[64] = "";
+    size_t len;
 
     if (finding == NULL)
         return;
-    len = (size_t)snprintf(finding->text, sizeof(finding->text), "a circle: ");
-    while (true) {
-        struct edge *edge = &found->edges[e];
-        const struct call *call = &job->calls[edge->call];
-        char name[JOB_TEXT];
-
-        edge->is_in_cycle = true;
-        if (job->processes[call->process].seen_ns - call->begin_ns > finding->ns)
-            finding->ns = job->processes[call->process].seen_ns - call->begin_ns;
-        if (len < sizeof(finding->text))
-            len += (size_t)snprintf(finding->text + len, sizeof(finding->text) - len,
-                                    "%srank %u waits in %s for rank %u", steps++ == 0 ? "" : ", ",
-                                    job->processes[edge->from].rank, job_call_name(job, call, name),
-                                    job->processes[edge->to].rank);
-        if (edge->from == start)
-            break;
-        e = walk->by[edge->from];
-    }
+    finding->ns = job->processes[call->process].seen_ns - call->begin_ns;
+    if (members > 2)
+        snprintf(more, sizeof(more), " (%u ranks wait for each other in all)", members);
+    len = print_circle(walk, start, last, finding->text, sizeof(finding->text));
     if (len < sizeof(finding->text))
         snprintf(finding->text + len, sizeof(finding->text) - len,
-                 "; none of them has entered what the others wait in: make such calls in one "
-                 "order on all ranks, or without waiting in between");
+                 "%s: make such calls in one order on all ranks, or wait for none before all are "
+                 "made",
+                 more);
+}
+
+/* All that wait for each other, by whatever ways, are told of once. */
+static void find_mutual(struct walk *walk, uint32_t start)
+{
+    struct found *found = walk->found;
+    uint32_t members = 0;
+    size_t last;
+
+    for (uint32_t p = 0; p < found->job->process_count; p++)
+        walk->reached[p] &= TOLD;
+    spread(walk, start, FORTH);
+    spread(walk, start, BACK);
+    for (uint32_t p = 0; p < found->job->process_count; p++) {
+        members += is_mutual(walk, p);
+        if (is_mutual(walk, p))
+            walk->reached[p] |= TOLD;
+    }
+    last = members > 1 ? find_circle(walk, start) : SIZE_MAX;
+    if (last == SIZE_MAX)
+        return;
+    for (size_t e = 0; e < found->edge_count; e++)
+        if (is_mutual(walk, found->edges[e].from) && is_mutual(walk, found->edges[e].to))
+            found->edges[e].is_in_cycle = true;
+    tell_circle(walk, start, last, members);
 }
 
 void find_cycles(struct found *found)
@@ -85,15 +160,15 @@ void find_cycles(struct found *found)
     uint32_t count = found->job->process_count;
     struct walk walk = {.found = found,
                         .by = malloc((count + 1) * sizeof(*walk.by)),
-                        .queue = malloc((count + 1) * sizeof(*walk.queue))};
+                        .queue = malloc((count + 1) * sizeof(*walk.queue)),
+                        .reached = calloc(count + 1, sizeof(*walk.reached))};
 
-    found->lacks_memory = found->lacks_memory || walk.by == NULL || walk.queue == NULL;
-    for (uint32_t p = 0; p < count && !found->lacks_memory && found->edge_count > 1; p++) {
-        size_t last = walk_from(&walk, p);
-
-        if (last != SIZE_MAX)
-            tell_cycle(found, &walk, p, last);
-    }
+    found->lacks_memory =
+        found->lacks_memory || walk.by == NULL || walk.queue == NULL || walk.reached == NULL;
+    for (uint32_t p = 0; p < count && !found->lacks_memory && found->edge_count > 1; p++)
+        if ((walk.reached[p] & TOLD) == 0)
+            find_mutual(&walk, p);
     free(walk.by);
     free(walk.queue);
+    free(walk.reached);
 }
