@@ -18,7 +18,7 @@ enum { SIZE_MAX_HERE = 33, HOSTS_MAX = SIZE_MAX_HERE };
 
 struct crossings {
     uint64_t up[HOSTS_MAX], down[HOSTS_MAX]; /* messages over the border behind a host */
-    uint64_t wide, far; /* accumulators; messages over more than one border */
+    uint64_t wide, far;                      /* accumulators; messages over more than one border */
 };
 
 /* Hosts of `first` ranks, then of `each`. */
@@ -101,8 +101,8 @@ static void so_does_a_reduce_and_then_to_its_root(void **state)
 /* What others that keep rank order send over one border; it says what the chain is for. */
 static void the_others_in_rank_order_cross_more_often(void **state)
 {
-    static const struct tci_plan *const plans[] = {
-        &tci_oneshot_allreduce, &tci_direct_allreduce, &tci_centralized_allreduce};
+    static const struct tci_plan *const plans[] = {&tci_oneshot_allreduce, &tci_direct_allreduce,
+                                                   &tci_centralized_allreduce};
     struct tci_shape shape = {.size = 16, .radix = 2, .cuts = 1};
 
     (void)state;

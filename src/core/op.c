@@ -362,15 +362,17 @@ void tci_op_enter(struct tci_op *op)
     struct tci_death *death;
 
     enroll(op);
-    tci_comm_error(comm, &broken);
-    if (broken.pub.status != TC_OK) {
-        tci_op_fail_as(op, &broken);
-        return;
-    }
+    /* First what is known of this very call: whoever has failed by it may have ended since, and
+     * that end is not its cause. */
     death = tci_tag_take_death(op->tag, op->key.use);
     if (death != NULL) {
         tci_op_fail(op, &death->error, false);
         tci_free(death);
+        return;
+    }
+    tci_comm_error(comm, &broken);
+    if (broken.pub.status != TC_OK) {
+        tci_op_fail_as(op, &broken);
         return;
     }
     tci_diagnose_arm(op);

@@ -331,10 +331,12 @@ static bool tcp_has_told(const struct tci_transport *self)
 {
     const struct tci_tcp *tcp = (const struct tci_tcp *)self;
 
-    for (const struct tci_list *at = tcp->open.next; at != &tcp->open; at = at->next) {
-        const struct tci_link *link = tci_container_of(at, struct tci_link, open_link);
+    /* What is told over a link that is just being made, or made again, waits for that too. */
+    for (uint32_t i = 0; i < tcp->size; i++) {
+        const struct tci_link *link = tcp->links[i];
 
-        if (link->send_errno == 0 && (tci_link_has_output(link) || !has_arrived(link)))
+        if (link != NULL && link->state != TCI_LINK_DOWN && link->send_errno == 0 &&
+            (tci_link_has_output(link) || !has_arrived(link)))
             return false;
     }
     return true;
