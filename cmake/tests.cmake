@@ -102,6 +102,18 @@ foreach(source IN LISTS test_sources)
     tcdist_add_test(${source})
 endforeach()
 
+# The same over sealed links: small cases, since what differs lies below the frames.
+function(tcdist_add_sealed name filter)
+    add_test(NAME ${name}_sealed COMMAND ${run_test} env TCDIST_KEY=0123456789abcdef
+        TCDIST_ENCRYPTION=on TCDIST_TEST_EFFORT=quick CMOCKA_TEST_FILTER=${filter}
+        $<TARGET_FILE:${name}>)
+    set_tests_properties(${name}_sealed PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+endfunction()
+tcdist_add_sealed(test_dist *)
+tcdist_add_sealed(test_split *)
+tcdist_add_sealed(test_collectives *3_ranks*)
+tcdist_add_sealed(test_heal *collective*)
+
 # ---- Programs in the manner of tensorcore -----------------------------------------------------
 #
 # Every tests/compat/*.c is a program of its own.  It sees the public headers alone, through the
