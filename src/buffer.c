@@ -2,13 +2,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tcdist/buffer.h"
 
+#include <fcntl.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/context.h"
 #include "core/error.h"
+#include "core/memories.h"
 
 /* From two huge pages on, asking for them saves most of the page faults (a fresh 64 MiB takes 4 ms
  * instead of 218). */
@@ -18,7 +21,8 @@ struct tc_buffer {
     void *data; /* owned when `mapped_bytes` is not 0 */
     size_t bytes;
     size_t mapped_bytes;
-    int fd; /* owned: the memory, for ranks of this host; -1: cannot be shared */
+    struct tci_memory
+        shared; /* fd: owned, the memory for ranks of this host; -1: cannot be shared */
 };
 
 static tc_buffer *make(void *data, size_t bytes)
@@ -29,21 +33,39 @@ static tc_buffer *make(void *data, size_t bytes)
         return NULL;
     buffer->data = data;
     buffer->bytes = bytes;
-    buffer->fd = -1;
+    buffer->shared.fd = -1;
     return buffer;
+}
+
+/* Memory that cannot shrink, so that whoever maps it need not fear for its pages; -1: none. */
+static int make_shared(size_t bytes, uint64_t *number_out)
+{
+    int fd = memfd_create("tcdist", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct stat info;
+
+    if (fd < 0)
+        return -1;
+    if (ftruncate(fd, (off_t)bytes) == 0 && fstat(fd, &info) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+        *number_out = info.st_ino;
+        return fd;
+    }
+    close(fd);
+    return -1;
 }
 
 /* Memory of a descriptor; where there is none to be had, memory of this process alone. */
 static int map(tc_buffer *buffer, size_t bytes)
 {
-    int fd = memfd_create("tcdist", MFD_CLOEXEC);
+    struct tci_memory *shared = &buffer->shared;
     void *data = MAP_FAILED;
 
-    if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0)
-        data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (data == MAP_FAILED && fd >= 0) {
-        close(fd);
-        fd = -1;
+    shared->fd = make_shared(bytes, &shared->number);
+    if (shared->fd >= 0)
+        data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shared->fd, 0);
+    if (data == MAP_FAILED && shared->fd >= 0) {
+        close(shared->fd);
+        shared->fd = -1;
     }
     if (data == MAP_FAILED)
         data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -53,8 +75,26 @@ static int map(tc_buffer *buffer, size_t bytes)
         madvise(data, bytes, MADV_HUGEPAGE); /* advice: small pages will do */
     buffer->data = data;
     buffer->mapped_bytes = bytes;
-    buffer->fd = fd;
+    shared->data = data;
+    shared->bytes = bytes;
+    if (shared->fd >= 0)
+        tci_memories_add(shared);
     return 0;
+}
+
+/* Others may still map it: its pages go at once nevertheless. */
+static void unmap(tc_buffer *buffer)
+{
+    struct tci_memory *shared = &buffer->shared;
+
+    if (shared->fd >= 0) {
+        tci_memories_del(shared);
+        (void)fallocate(shared->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                        (off_t)shared->bytes);
+    }
+    munmap(buffer->data, buffer->mapped_bytes);
+    if (shared->fd >= 0)
+        close(shared->fd);
 }
 
 tc_status_t tc_buffer_alloc(tc_context *context, size_t bytes, tc_buffer **out)
@@ -112,9 +152,7 @@ tc_status_t tc_buffer_free(tc_context *context, tc_buffer *buffer)
     if (buffer == NULL)
         return TC_OK;
     if (buffer->mapped_bytes != 0)
-        munmap(buffer->data, buffer->mapped_bytes);
-    if (buffer->fd >= 0)
-        close(buffer->fd);
+        unmap(buffer);
     tci_free(buffer);
     return TC_OK;
 }

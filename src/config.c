@@ -13,6 +13,7 @@
 #include "environment.h"
 #include "key.h"
 #include "layout.h"
+#include "near.h"
 #include "table.h"
 #include "tcdist/log.h"
 
@@ -425,6 +426,8 @@ static tc_status_t resolve_all(tc_config *config, struct tci_error *error)
                               TRACE_EVENTS, error);
     if (status == TC_OK)
         status = resolve_spin(config, error);
+    if (status == TC_OK)
+        status = tci_near_check(error);
     if (status == TC_OK)
         status = resolve_log(config, error);
     return status;

@@ -15,6 +15,7 @@
 #include "group.h"
 #include "key.h"
 #include "layout.h"
+#include "near.h"
 #include "net/sock.h"
 #include "net/tcp.h"
 #include "ring_group.h"
@@ -143,7 +144,12 @@ static void place(const struct tci_agreed *agreed, const struct tci_hosts *hosts
         tci_figures_share(figures, per_host > 0 ? per_host : size, agreed->cores);
 }
 
-static void stand(struct join *join, struct tci_transport *tcp, const struct tci_agreed *agreed,
+/* The two are one where no memory is shared. */
+struct way {
+    struct tci_transport *transport, *tcp;
+};
+
+static void stand(struct join *join, const struct way *way, const struct tci_agreed *agreed,
                   struct tci_hosts *hosts)
 {
     struct tci_figures figures;
@@ -162,12 +168,13 @@ static void stand(struct join *join, struct tci_transport *tcp, const struct tci
     char times[128];
 
     if (config.size > 1 && hosts == NULL) {
-        tcp->ops->close(tcp);
+        way->transport->ops->close(way->transport);
         fail_join(join, TC_ERR_ALLOC, "no memory left for a group");
         return;
     }
     place(agreed, hosts, (uint32_t)config.size, &figures);
-    view = tci_mux_open(join->context->exec, tcp, (uint32_t)config.rank, (uint32_t)config.size);
+    view = tci_mux_open(join->context->exec, way->transport, (uint32_t)config.rank,
+                        (uint32_t)config.size);
     if (view != NULL)
         group = tci_group_new(join->context, view, &config);
     if (group == NULL) {
@@ -183,14 +190,14 @@ static void stand(struct join *join, struct tci_transport *tcp, const struct tci
     tci_beat_start(&group->comm, TCI_BEAT_MS);
     join->tune = agreed->tune;
     tci_log(TC_LOG_INFO, "rank %d of %d stands in its group over %s", config.rank, config.size,
-            config.size == 1 ? "nothing, alone" : tcp->ops->name);
+            config.size == 1 ? "nothing, alone" : way->transport->ops->name);
     tci_diagnose_print_times(join->context->config.timeout_ms, times, sizeof(times));
     tci_log(TC_LOG_INFO,
             "rank %d: %s; tells what it does every %d s, gives a silent host up after %d s",
             config.rank, times, TCI_BEAT_MS / 1000, TCI_SILENCE_MS / 1000);
     if (!join->gloo.applies)
         have_agreed(join, TCI_ROUTE_NONE, NULL);
-    else if (tci_gloo_agree(group, tcp, &join->gloo, have_agreed, join) != TC_OK)
+    else if (tci_gloo_agree(group, way->tcp, &join->gloo, have_agreed, join) != TC_OK)
         leave_group(join, TC_ERR_ALLOC, "no memory left for a group");
 }
 
@@ -200,7 +207,7 @@ static void have_met(void *arg, tc_status_t status, const struct tci_error *erro
     struct join *join = arg;
     struct tci_error why = {0};
     struct tci_agreed agreed;
-    struct tci_transport *transport;
+    struct way way;
     struct tci_hosts *hosts;
 
     join->boot = NULL;
@@ -212,13 +219,19 @@ static void have_met(void *arg, tc_status_t status, const struct tci_error *erro
     join->is_ring = result->is_ring;
     memcpy(join->job, result->group_id, sizeof(join->job));
     tci_loop_set_local_ranks(tci_loop_of(join->context->exec), result->local_ranks);
-    transport = tci_tcp_open(tci_loop_of(join->context->exec), join->context, result, &why);
+    way.tcp = tci_tcp_open(tci_loop_of(join->context->exec), join->context, result, &why);
+    way.transport = way.tcp;
+    if (way.tcp != NULL) {
+        way.transport = tci_near_open(join->context, way.tcp, result);
+        if (way.transport == NULL)
+            tci_error_set(&why, TC_ERR_ALLOC, -1, 0, "dist_init", "no memory left for the links");
+    }
     hosts = tci_hosts_new(result->labels, (uint32_t)result->size);
     tci_boot_result_fini(result);
-    if (transport == NULL)
+    if (way.transport == NULL)
         end_join(join, why.pub.status, &why);
     else
-        stand(join, transport, &agreed, hosts);
+        stand(join, &way, &agreed, hosts);
     tci_hosts_unref(hosts);
 }
 
@@ -262,7 +275,7 @@ static void stand_alone(struct join *join, const struct tci_agreed *agreed)
     if (transport == NULL)
         end_join(join, why.pub.status, &why);
     else
-        stand(join, transport, agreed, NULL);
+        stand(join, &(struct way){transport, transport}, agreed, NULL);
 }
 
 static void begin(struct tci_task *task)

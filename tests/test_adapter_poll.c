@@ -38,12 +38,12 @@ static void open_loop(void)
 
 static void *lend(void)
 {
-    return loop;
+    return tc_poll_loop_create_guest(loop);
 }
 
 static void take_back(void *lent)
 {
-    (void)lent;
+    tc_poll_loop_destroy(lent);
 }
 
 static void close_loop(void)

@@ -235,6 +235,7 @@ static void open_through(struct world *world, struct middle *middle, int encrypt
     assert_int_equal(getsockname(fd, (struct sockaddr *)&target, &len), 0);
     middle_begin(middle, &target);
     (void)snprintf(door, sizeof door, "tcp://127.0.0.1:%u", middle_port(middle));
+    setenv("TCDIST_SHM", "0", 1); /* which would go round the middle */
     tc_config_default(&config);
     config.key = key;
     config.key_bytes = sizeof key - 1;

@@ -80,7 +80,8 @@ void net_open(struct net *net, uint32_t size, size_t eager_bytes)
         struct net_node *node = &net->nodes[i];
 
         assert_non_null(node->transport);
-        node->sink = (struct tci_transport_sink){on_admit, on_notice, on_lost, on_left};
+        node->sink = (struct tci_transport_sink){
+            .admit = on_admit, .notice = on_notice, .lost = on_lost, .left = on_left};
         tci_cq_init(&node->cq, net->context.exec, on_completions);
         node->transport->sink = &node->sink;
     }

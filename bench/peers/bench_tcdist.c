@@ -1,4 +1,4 @@
-/* bench_tcdist.c - times tc_allreduce_async() over TCP in the harness of the peers. */
+/* bench_tcdist.c - times tc_allreduce_async() in the harness of the peers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -12,12 +12,14 @@
 #include "tcdist/tcdist.h"
 
 /* Variants are words joined by '-': "manual" (the rank itself turns the loop) or "thread", and
- * "fast" for the algorithm's own order of additions instead of the canonical one. */
+ * "fast" for the algorithm's own order of additions instead of the canonical one, and "buffer" for
+ * memory of tc_buffer_alloc(), which ranks of one host can share. */
 
 struct bench {
     struct harness *harness; /* borrowed */
     tc_context *context;     /* owned */
     tc_dist_ctx *group;      /* owned */
+    tc_buffer *buffer;       /* owned, or NULL: the harness's memory is used */
 };
 
 static void stop_if(tc_status_t status, const tc_error *error)
@@ -89,6 +91,17 @@ static void form_group(struct bench *bench, const char *url, int listen_fd)
     finish(tc_dist_init_async(bench->context, &options, &bench->group));
 }
 
+static void use_buffer(struct bench *bench)
+{
+    void *data;
+
+    stop_if(tc_buffer_alloc(bench->context, bench->harness->bytes_max, &bench->buffer),
+            tc_last_error());
+    stop_if(tc_buffer_map(bench->buffer, &data), tc_last_error());
+    memset(data, 0, bench->harness->bytes_max);
+    bench->harness->buffer = data;
+}
+
 static int run_rank(struct harness *harness, const char *url, int listen_fd)
 {
     struct bench bench = {.harness = harness};
@@ -107,9 +120,12 @@ static int run_rank(struct harness *harness, const char *url, int listen_fd)
     if (strstr(harness->variant, "fast") != NULL)
         config.numerics = TC_NUMERICS_FAST;
     stop_if(tc_init_config(&config, &bench.context), tc_last_error());
+    if (strstr(harness->variant, "buffer") != NULL)
+        use_buffer(&bench);
     form_group(&bench, url, listen_fd);
     exit_code = harness_run(harness);
     stop_if(tc_dist_finalize(bench.group), tc_last_error());
+    stop_if(tc_buffer_free(bench.context, bench.buffer), tc_last_error());
     stop_if(tc_shutdown(bench.context), tc_last_error());
     return exit_code;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# run.py - measures tcdist beside Open MPI and Gloo over TCP, interleaved, and writes the results.
+# run.py - measures tcdist beside Open MPI and Gloo, interleaved, and writes the results.
 # SPDX-License-Identifier: Apache-2.0
 """Builds the programs of this folder, runs them in turn several times over and writes
 peers.csv, peers.md and peers.svg.  A library that is not installed is left out."""
@@ -26,6 +26,9 @@ MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(
 
 OPEN_MPI_TCP = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
                 "--mca", "btl_tcp_if_include", "lo"]
+OPEN_MPI_SHM = ["--mca", "pml", "ob1", "--mca", "btl", "vader,self"]
+OPEN_MPI_UCX = ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any",
+                "--mca", "pml_ucx_devices", "any", "-x", "UCX_TLS=posix,cma,self"]
 OPEN_MPI_DOUBLING = ["--mca", "coll_tuned_use_dynamic_rules", "1",
                      "--mca", "coll_tuned_allreduce_algorithm", "3"]
 
@@ -73,8 +76,8 @@ def compile_peer(command):
     return subprocess.run(command, check=False).returncode == 0
 
 
-def build_peers(build):
-    """The programs of the peers that are installed here."""
+def build_peers(build, transport):
+    """The programs of the peers that are installed here; Gloo has no shared memory."""
     harness = os.path.join(build, "harness.o")
     mpi = os.path.join(build, "bench_mpi")
     gloo = os.path.join(build, "bench_gloo")
@@ -85,10 +88,14 @@ def build_peers(build):
                     "-o", harness], check=True)
     if compile_peer([mpicc, "-std=c11", *FLAGS, os.path.join(HERE, "open_mpi/bench_mpi.c"),
                      harness, "-o", mpi]):
+        if transport == "shm":
+            programs.append(Program("open_mpi", "default", mpi, OPEN_MPI_SHM))
+            programs.append(Program("open_mpi", "ucx", mpi, OPEN_MPI_UCX))
+            return programs
         programs.append(Program("open_mpi", "default", mpi, OPEN_MPI_TCP))
         programs.append(Program("open_mpi", "recursive_doubling", mpi,
                                 OPEN_MPI_TCP + OPEN_MPI_DOUBLING))
-    if os.path.exists("/usr/include/gloo/config.h") and compile_peer(
+    if transport == "tcp" and os.path.exists("/usr/include/gloo/config.h") and compile_peer(
             ["g++", "-std=c++17", *FLAGS, os.path.join(HERE, "gloo/bench_gloo.cc"), harness,
              "-lgloo", "-lpthread", "-o", gloo]):
         for variant in GLOO_VARIANTS:
@@ -139,7 +146,8 @@ def run_once(program, ranks, args):
     fd, control = tempfile.mkstemp(prefix="tcdist-peers.", dir="/dev/shm")
     os.close(fd)
     begin, busy, own = time.monotonic(), busy_seconds(), own_seconds()
-    process = subprocess.Popen(program.command(ranks, args, control), env={**os.environ, **MALLOC},
+    environment = {**os.environ, **MALLOC, "TCDIST_SHM": str(int(args.transport == "shm"))}
+    process = subprocess.Popen(program.command(ranks, args, control), env=environment,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                start_new_session=True,
                                preexec_fn=go_first if args.first else None)
@@ -221,7 +229,9 @@ def parse():
     parser.add_argument("--max-bytes", type=int, default=64 << 20)
     parser.add_argument("--timeout", type=float, default=90, help="seconds for one run (90)")
     parser.add_argument("--tcdist", nargs="+", default=["manual"],
-                        help="variants of tcdist: manual, thread, manual-fast, thread-fast")
+                        help="variants of tcdist: manual or thread, with -fast, with -buffer")
+    parser.add_argument("--transport", choices=["tcp", "shm"], default="tcp",
+                        help="TCP over loopback, or shared memory (tcp)")
     parser.add_argument("--only", help="only libraries with this in their name")
     return parser.parse_args()
 
@@ -234,7 +244,7 @@ def main():
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     os.makedirs(out, exist_ok=True)
-    programs = build_peers(out)
+    programs = build_peers(out, args.transport)
     if os.path.exists(own):
         programs = [Program("tcdist", name, own, pin=not name.startswith("thread"))
                     for name in args.tcdist] + programs

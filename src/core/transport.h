@@ -112,6 +112,7 @@ enum tci_notice_kind {
                          * `culprit`: reason NONE, or MACHINE_SILENT; number: 1 where data moves */
     TCI_NOTICE_BEAT, /* what rank `culprit`, the sender, has done: arg: operations entered; key.tag:
                          * of these, ended; text: the last one */
+    TCI_NOTICE_NEAR, /* rank `culprit` may share memory; arg, text: net/shm_meet.c */
     TCI_NOTICE_KINDS
 };
 /* key.step of a notice SHRINK; src/shrink.c says when which is sent.  key.use: shrinks of the group
@@ -163,6 +164,8 @@ struct tci_transport_sink {
                  const char *how);
     /* After leave(): everything is sent, and every linked peer has said goodbye too, or is gone. */
     void (*left)(struct tci_transport_sink *self);
+    /* The link to a peer that has said goodbye has ended.  May be NULL. */
+    void (*gone)(struct tci_transport_sink *self, uint32_t peer);
 };
 
 struct tci_caps {

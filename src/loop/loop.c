@@ -199,7 +199,7 @@ static void init_loop(struct tci_loop *loop, const tc_config *config)
     loop->mode = config->loop_mode;
     loop->is_lent = config->loop_mode == TC_LOOP_HOST && config->reactor != NULL;
     loop->spin_us = config->spin_us;
-    loop->cores = count_cores();
+    atomic_init(&loop->cores, count_cores());
     loop->home = tci_loop_me();
     tci_process_get(&loop->process);
     loop->wake_fd = -1;
@@ -275,7 +275,13 @@ void tci_loop_free(struct tci_loop *loop)
 
 unsigned tci_loop_cores(const struct tci_loop *loop)
 {
-    return loop->cores;
+    return atomic_load_explicit(&loop->cores, memory_order_relaxed);
+}
+
+void tci_loop_see_cores(struct tci_loop *loop, unsigned cores)
+{
+    if (cores > tci_loop_cores(loop))
+        atomic_store_explicit(&loop->cores, cores, memory_order_relaxed);
 }
 
 void tci_loop_set_trace(struct tci_loop *loop, struct tci_trace *trace)

@@ -46,7 +46,11 @@ void tci_loop_set_local_ranks(struct tci_loop *loop, unsigned ranks);
  * thread. */
 void tci_loop_set_trace(struct tci_loop *loop, struct tci_trace *trace);
 
-/* Cores that this process may run on.  Any thread. */
+/* The ranks of this host are found to have so many cores together: they may be bound to different
+ * ones.  Fewer than are known already change nothing.  Loop thread. */
+void tci_loop_see_cores(struct tci_loop *loop, unsigned cores);
+
+/* Cores that this process may run on, or that its host's ranks have together.  Any thread. */
 unsigned tci_loop_cores(const struct tci_loop *loop);
 
 /* A descriptor that is watched, level-triggered.  Embedded in its user's object.  Loop thread. */

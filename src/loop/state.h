@@ -43,7 +43,7 @@ struct tci_loop {
     int mode;     /* tc_loop_mode_t */
     bool is_lent; /* HOST with a reactor of the application's */
     int spin_us;  /* -1: adaptive */
-    unsigned cores;
+    atomic_uint cores;
     atomic_uint local_ranks;
     struct tci_reactor *reactor;       /* owned */
     struct tci_process process;        /* that it was made in */

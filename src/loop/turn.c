@@ -181,7 +181,8 @@ static bool is_hot(struct tci_loop *loop)
     if (loop->spin_us == 0 || !is_work_expected(loop))
         return false;
     /* relaxed: a hint */
-    has_cores = atomic_load_explicit(&loop->local_ranks, memory_order_relaxed) <= loop->cores;
+    has_cores =
+        atomic_load_explicit(&loop->local_ranks, memory_order_relaxed) <= tci_loop_cores(loop);
     limit_ns = has_cores ? SPIN_NS : SHARED_NS;
     if (loop->spin_us > 0)
         limit_ns = (uint64_t)loop->spin_us * TCI_NS_PER_US;

@@ -43,7 +43,7 @@ static void read_and_break(struct tci_link *link)
 static unsigned poll_links(struct tci_source *source, unsigned budget)
 {
     struct tci_tcp *tcp = tci_container_of(source, struct tci_tcp, source);
-    bool are_few = tcp->stats.links_open <= FEW_LINKS;
+    bool are_few = tcp->stats.links_open <= FEW_LINKS && !tcp->is_quiet;
     struct tci_list *at, *next;
     unsigned work = 0;
 
@@ -352,6 +352,11 @@ static void tcp_part(struct tci_transport *self)
 }
 
 /* ---- Open and close ---- */
+
+void tci_tcp_be_quiet(struct tci_transport *self)
+{
+    tci_tcp_of(self)->is_quiet = true;
+}
 
 /* Closing with unread bytes would reset the connection, and what we said last with it. */
 static void close_gently(struct tci_link *link)

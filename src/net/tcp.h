@@ -12,6 +12,10 @@
 struct tci_transport *tci_tcp_open(struct tci_loop *loop, tc_context *context,
                                    struct tci_boot_result *result, struct tci_error *error);
 
+/* Most payload goes another way: a link without transfers is left to the reactor, which notices
+ * what comes there while the loop is hot, too, and is not polled.  Loop thread. */
+void tci_tcp_be_quiet(struct tci_transport *self);
+
 /* Try to link with a peer until a deadline, before anything is sent to it.  Unlike at the first
  * message, a failure is no loss: the link is made anew when it is needed.  fn(arg, stands) is
  * called once, on the loop, maybe from within this call, and at the latest when the transport is

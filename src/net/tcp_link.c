@@ -200,6 +200,8 @@ void tci_link_lose(struct tci_link *link, tc_reason_t reason, const char *fmt, .
     link_end(link, TC_ERR_PEER_LOST);
     if (!link->has_left)
         tcp->base.sink->lost(tcp->base.sink, link->peer, reason, how);
+    else if (tcp->base.sink->gone != NULL)
+        tcp->base.sink->gone(tcp->base.sink, link->peer);
     tci_tcp_check_left(tcp);
 }
 

@@ -152,6 +152,7 @@ struct tci_tcp {
     struct tci_link **links; /* owned, `size`; NULL: never needed */
     uint8_t group_id[TCI_GROUP_ID];
     struct tci_keyring *keyring; /* shared; NULL: nobody has to prove anything */
+    bool is_quiet;               /* links without transfers are not polled */
     bool is_ring;                /* only neighbours are linked: what is not, stays so */
     int listener;                /* owned */
     struct tci_watch listener_watch;

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -14,11 +15,12 @@
 
 #include "core/comm.h"
 #include "core/mux.h"
+#include "net/shm.h"
 #include "net/tcp_link.h"
 
 static struct tci_tcp *tcp_of(tc_dist_ctx *group)
 {
-    return tci_tcp_of(tci_mux_of(tci_comm_of(group)->transport)->below);
+    return tci_tcp_of(tci_shm_below(tci_mux_of(tci_comm_of(group)->transport)->below));
 }
 
 struct tci_transport_stats heal_world_stats(const struct heal_world *heal, int rank)
@@ -56,6 +58,7 @@ void heal_world_open(struct heal_world *heal, int size, const tc_config *config,
     char door[64], direct[64];
     int fd = world_listen(direct, sizeof(direct));
 
+    setenv("TCDIST_SHM", "0", 1); /* it is connections that are to break */
     memset(heal, 0, sizeof(*heal));
     heal->proxy = cut_proxy_new(seed);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&target, &len), 0);

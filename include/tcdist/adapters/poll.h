@@ -16,6 +16,9 @@
  *   tc_shutdown(context);
  *   tc_poll_loop_destroy(loop);
  *
+ * A loop has one timer, for one context.  Each further context on the thread is lent a guest of
+ * the loop, tc_poll_loop_create_guest(), which is turned with it and destroyed before it.
+ *
  * All on one thread.  The verbs serve the application's own descriptors just as well:
  * tc_poll_loop_watch_add() and so on.  Also an example of how to lend a loop of one's own. */
 
@@ -41,6 +44,8 @@ typedef struct tc_poll_loop {
     uint64_t due_ns; /* of the timer; 0: not armed */
     tc_reactor_fn timer_fn;
     void *timer_arg;
+    struct tc_poll_loop *host; /* of a guest: has its watches; NULL: not a guest */
+    struct tc_poll_loop *next; /* the next guest */
 } tc_poll_loop;
 
 static inline uint64_t tc_poll_loop_now(void)
@@ -51,7 +56,8 @@ static inline uint64_t tc_poll_loop_now(void)
 static inline int tc_poll_loop_watch_add(void *reactor, int fd, uint32_t interest, tc_reactor_fn fn,
                                          void *arg, void **watch_out)
 {
-    tc_poll_loop *self = (tc_poll_loop *)reactor;
+    tc_poll_loop *guest = (tc_poll_loop *)reactor;
+    tc_poll_loop *self = guest->host != NULL ? guest->host : guest;
     size_t room = self->room == 0 ? 16 : 2 * self->room;
     tc_poll_watch *watch;
     void *grown;
@@ -129,16 +135,44 @@ static inline void tc_poll_loop_prepare(tc_poll_loop *self)
     self->count = kept;
 }
 
+/* When the first timer of the loop and its guests is due; 0: none is armed. */
+static inline uint64_t tc_poll_loop_due(const tc_poll_loop *self)
+{
+    uint64_t due_ns = 0;
+
+    for (; self != NULL; self = self->next)
+        if (self->due_ns != 0 && (due_ns == 0 || self->due_ns < due_ns))
+            due_ns = self->due_ns;
+    return due_ns;
+}
+
+/* Call the timers that are due; one that arms itself again waits for the next turn. */
+static inline int tc_poll_loop_run_timers(tc_poll_loop *self)
+{
+    tc_poll_loop *next;
+    int calls = 0;
+
+    for (; self != NULL; self = next) {
+        next = self->next;
+        if (self->due_ns == 0 || self->due_ns > tc_poll_loop_now())
+            continue;
+        self->due_ns = 0;
+        self->timer_fn(self->timer_arg, 0);
+        calls++;
+    }
+    return calls;
+}
+
 /* Wait at most timeout_ms milliseconds (-1: no limit) for something to be ready or due, and call
  * it.  Gives the number of calls; -1 with errno when poll(2) fails. */
 static inline int tc_poll_loop_run_once(tc_poll_loop *self, int timeout_ms)
 {
-    uint64_t now = self->due_ns == 0 ? 0 : tc_poll_loop_now();
-    uint64_t left_ms = self->due_ns <= now ? 0 : (self->due_ns - now + 999999) / 1000000;
+    uint64_t due_ns = tc_poll_loop_due(self), now = due_ns == 0 ? 0 : tc_poll_loop_now();
+    uint64_t left_ms = due_ns <= now ? 0 : (due_ns - now + 999999) / 1000000;
     size_t count;
     int calls = 0;
 
-    if (self->due_ns != 0 && (timeout_ms < 0 || left_ms < (uint64_t)timeout_ms))
+    if (due_ns != 0 && (timeout_ms < 0 || left_ms < (uint64_t)timeout_ms))
         timeout_ms = left_ms > 1000000 ? 1000000 : (int)left_ms;
     tc_poll_loop_prepare(self);
     count = self->count;
@@ -157,12 +191,7 @@ static inline int tc_poll_loop_run_once(tc_poll_loop *self, int timeout_ms)
         watch->fn(watch->arg, ready);
         calls++;
     }
-    if (self->due_ns != 0 && self->due_ns <= tc_poll_loop_now()) {
-        self->due_ns = 0;
-        self->timer_fn(self->timer_arg, 0);
-        calls++;
-    }
-    return calls;
+    return calls + tc_poll_loop_run_timers(self);
 }
 
 /* The verbs, for tc_config.reactor. */
@@ -181,11 +210,31 @@ static inline tc_poll_loop *tc_poll_loop_create(void)
     return (tc_poll_loop *)calloc(1, sizeof(tc_poll_loop));
 }
 
-/* After tc_shutdown(). */
+/* A guest of a loop, which a further context on the same thread is lent: the loop turns it.  NULL
+ * without memory. */
+static inline tc_poll_loop *tc_poll_loop_create_guest(tc_poll_loop *host)
+{
+    tc_poll_loop *self = tc_poll_loop_create();
+
+    if (self == NULL)
+        return NULL;
+    self->host = host;
+    self->next = host->next;
+    host->next = self;
+    return self;
+}
+
+/* After tc_shutdown(), and not from what the loop calls; guests before their loop. */
 static inline void tc_poll_loop_destroy(tc_poll_loop *self)
 {
+    tc_poll_loop *before = self == NULL ? NULL : self->host;
+
     if (self == NULL)
         return;
+    while (before != NULL && before->next != self)
+        before = before->next;
+    if (before != NULL)
+        before->next = self->next;
     for (size_t i = 0; i < self->count; i++)
         free(self->watches[i]);
     free(self->watches);

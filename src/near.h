@@ -1,0 +1,19 @@
+/* near.h - ranks of one host share memory: settings, and the transport that does it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_NEAR_H
+#define TCI_NEAR_H
+
+#include "core/context.h"
+#include "core/error.h"
+#include "core/transport.h"
+#include "net/boot.h"
+
+/* Whether TCDIST_SHM and TCDIST_SHM_CMA are 0, 1 or not set: TC_OK, or the cause in error. */
+tc_status_t tci_near_check(struct tci_error *error);
+
+/* The transport of a group over `tcp`, which it takes over: shared memory between ranks of one
+ * host, as far as the settings let it.  NULL without memory; then tcp is closed.  Loop thread. */
+struct tci_transport *tci_near_open(tc_context *context, struct tci_transport *tcp,
+                                    const struct tci_boot_result *result);
+
+#endif

@@ -1,0 +1,231 @@
+/* shm_pull.c - loans of a peer are read from its memory, piece by piece, or sent by it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "core/assert.h"
+#include "core/reduce.h"
+#include "net/shm_link.h"
+
+/* What a receive has in its room. */
+enum { ROOM_PULL = TCI_ROOM_CARRY };
+
+static struct tci_shm_pull *pull_of(const struct tci_xfer *xfer)
+{
+    return (struct tci_shm_pull *)(uintptr_t)xfer->room[ROOM_PULL];
+}
+
+void tci_shm_end_loan(struct tci_shm_link *link, uint64_t id)
+{
+    struct tci_shm_head head = {.kind = TCI_SHM_TAKEN, .tag = id};
+
+    tci_shm_control(link, &head, NULL, 0);
+}
+
+/* Behind all that are as urgent. */
+static void queue_pull(struct tci_shm_link *link, struct tci_shm_pull *pull)
+{
+    struct tci_list *at = link->pulls.prev;
+
+    while (at != &link->pulls &&
+           tci_container_of(at, struct tci_shm_pull, link)->priority < pull->priority)
+        at = at->prev;
+    tci_list_add(at->next, &pull->link);
+}
+
+void tci_shm_pull_end(struct tci_shm_link *link, struct tci_xfer *xfer, bool tell)
+{
+    struct tci_shm_pull *pull = pull_of(xfer);
+
+    if (pull == NULL)
+        return;
+    xfer->room[ROOM_PULL] = 0;
+    if (tell)
+        tci_shm_end_loan(link, pull->lend.id);
+    if (pull->mapped != NULL)
+        pull->mapped->pulls--;
+    tci_list_del(&pull->link);
+    tci_pool_put(&link->shm->pulls, pull);
+}
+
+/* ---- By the peer's help ---- */
+
+static void wait_for_peer(struct tci_shm_link *link, struct tci_shm_pull *pull,
+                          const struct tci_shm_head *head)
+{
+    tci_list_del(&pull->link);
+    tci_list_add(&link->waiting, &pull->link);
+    tci_shm_control(link, head, NULL, 0);
+}
+
+static void have_sent(struct tci_shm_link *link, struct tci_shm_pull *pull, int error)
+{
+    struct tci_shm_head head = {.kind = TCI_SHM_PULL,
+                                .tag = pull->lend.id,
+                                .root = error,
+                                .word = pull->xfer->room[TCI_ROOM_DONE]};
+
+    pull->is_sent = true;
+    wait_for_peer(link, pull, &head);
+}
+
+static struct tci_shm_pull *find_waiting(struct tci_shm_link *link, uint64_t id)
+{
+    struct tci_list *at;
+
+    for (at = link->waiting.next; at != &link->waiting; at = at->next) {
+        struct tci_shm_pull *pull = tci_container_of(at, struct tci_shm_pull, link);
+
+        if (pull->lend.id == id)
+            return pull;
+    }
+    return NULL;
+}
+
+const char *tci_shm_on_piece(struct tci_shm_link *link, const struct tci_shm_head *head,
+                             const uint8_t *payload)
+{
+    struct tci_shm_pull *pull = find_waiting(link, head->tag);
+    struct tci_xfer *xfer;
+
+    if (pull == NULL) {
+        link->shm->stats.strays++;
+        return NULL;
+    }
+    xfer = pull->xfer;
+    if (!pull->is_sent || head->word != xfer->room[TCI_ROOM_DONE] ||
+        head->len > xfer->len - head->word ||
+        (xfer->fold != NULL && head->len % xfer->fold->size != 0))
+        return "a piece of a message that does not go on where the last one ended";
+    tci_shm_deliver(xfer, payload, head->len);
+    link->shm->stats.bytes_received += head->len;
+    if (xfer->room[TCI_ROOM_DONE] == xfer->len)
+        tci_shm_end_recv(link, xfer, TC_OK);
+    return NULL;
+}
+
+/* ---- Reading ---- */
+
+/* Its number may be another process's by now, whose memory is not the message. */
+static bool is_alive(const struct tci_shm_link *link)
+{
+    struct pollfd ended = {.fd = link->pidfd, .events = POLLIN};
+
+    return link->pidfd < 0 || poll(&ended, 1, 0) == 0;
+}
+
+static void finish(struct tci_shm_link *link, struct tci_shm_pull *pull)
+{
+    struct tci_xfer *xfer = pull->xfer;
+
+    if (pull->mapped == NULL && !is_alive(link)) {
+        wait_for_peer(link, pull,
+                      &(struct tci_shm_head){.kind = TCI_SHM_ASK, .tag = pull->lend.id});
+        return; /* the end of its connection ends this, too */
+    }
+    tci_shm_pull_end(link, xfer, true);
+    tci_shm_end_recv(link, xfer, TC_OK);
+}
+
+/* Whether the sender has ended a loan meanwhile: its memory may have changed before we read it. */
+static bool is_in_doubt(const struct tci_shm_link *link, const struct tci_shm_pull *pull)
+{
+    /* acq_rel, and a write: behind all that was read; pairs with the end of a loan in shm_send.c */
+    return atomic_fetch_add_explicit(&link->reader.way->epoch, 0, memory_order_acq_rel) !=
+           pull->lend.epoch;
+}
+
+void tci_shm_on_good(struct tci_shm_link *link, const struct tci_shm_head *head)
+{
+    struct tci_shm_pull *pull = find_waiting(link, head->tag);
+
+    if (pull == NULL || pull->is_sent)
+        return;
+    pull->lend.epoch = head->step;
+    tci_list_del(&pull->link);
+    queue_pull(link, pull);
+}
+
+/* A piece to its place; false with errno. */
+static bool read_piece(struct tci_shm_link *link, struct tci_shm_pull *pull)
+{
+    struct tci_xfer *xfer = pull->xfer;
+    size_t done = (size_t)xfer->room[TCI_ROOM_DONE];
+    size_t len = tci_min(xfer->len - done, TCI_SHM_READ_MAX);
+    uint8_t *to = xfer->fold != NULL ? link->shm->staging : (uint8_t *)xfer->data + done;
+    ssize_t got;
+
+    if (pull->mapped != NULL) {
+        tci_shm_deliver(xfer, pull->mapped->data + pull->lend.offset + done, len);
+        return true;
+    }
+    got = tci_shm_read(link->pid, pull->lend.addr + done, to, len);
+    if (got != (ssize_t)len) {
+        errno = got >= 0 ? EFAULT : errno;
+        return false;
+    }
+    if (xfer->fold != NULL)
+        tci_shm_deliver(xfer, to, len);
+    else
+        xfer->room[TCI_ROOM_DONE] += len;
+    return true;
+}
+
+unsigned tci_shm_pull_some(struct tci_shm_link *link)
+{
+    struct tci_list *first = tci_list_first(&link->pulls);
+    struct tci_shm_pull *pull;
+    uint64_t before;
+    bool is_read;
+
+    if (first == NULL)
+        return 0;
+    pull = tci_container_of(first, struct tci_shm_pull, link);
+    before = pull->xfer->room[TCI_ROOM_DONE];
+    is_read = before == pull->xfer->len || read_piece(link, pull);
+    link->shm->stats.bytes_received += pull->xfer->room[TCI_ROOM_DONE] - before;
+    if (is_in_doubt(link, pull))
+        wait_for_peer(link, pull,
+                      &(struct tci_shm_head){.kind = TCI_SHM_ASK, .tag = pull->lend.id});
+    else if (!is_read)
+        have_sent(link, pull, errno == EFAULT ? EFAULT : 0);
+    else if (pull->xfer->room[TCI_ROOM_DONE] == pull->xfer->len)
+        finish(link, pull);
+    else if (link->pulls.next != link->pulls.prev) { /* the turn of the next as urgent */
+        tci_list_del(&pull->link);
+        queue_pull(link, pull);
+    }
+    return 1;
+}
+
+static int8_t urgency(const struct tci_shm_lend *lend)
+{
+    int64_t priority = lend->priority;
+
+    return (int8_t)(priority < INT8_MIN ? INT8_MIN : priority > INT8_MAX ? INT8_MAX : priority);
+}
+
+void tci_shm_pull_start(struct tci_shm_link *link, struct tci_xfer *xfer,
+                        const struct tci_shm_lend *lend)
+{
+    struct tci_shm_pull *pull = tci_pool_get(&link->shm->pulls);
+
+    if (pull == NULL) {
+        tci_shm_end_loan(link, lend->id);
+        tci_shm_end_recv(link, xfer, TC_ERR_ALLOC);
+        return;
+    }
+    *pull = (struct tci_shm_pull){.xfer = xfer, .lend = *lend, .priority = urgency(lend)};
+    tci_list_init(&pull->link);
+    xfer->room[ROOM_PULL] = (uint64_t)(uintptr_t)pull;
+    pull->mapped = lend->memory != 0 ? tci_shm_map_loan(link, lend) : NULL;
+    if (pull->mapped != NULL && xfer->fold != NULL && lend->offset % xfer->fold->size != 0)
+        pull->mapped = NULL; /* elements are read where they are aligned */
+    if (pull->mapped != NULL)
+        pull->mapped->pulls++;
+    if (pull->mapped != NULL || link->may_read)
+        queue_pull(link, pull);
+    else
+        have_sent(link, pull, 0);
+}

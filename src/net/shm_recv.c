@@ -1,0 +1,258 @@
+/* shm_recv.c - what comes in finds its receive, or waits for it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <string.h>
+
+#include "core/assert.h"
+#include "core/plan.h"
+#include "core/reduce.h"
+#include "net/shm_link.h"
+
+static_assert(sizeof(struct tci_shm_lend) <= TCI_EARLY_ROOM, "an early loan fits");
+
+/* ---- Payload to its place ---- */
+
+static void fold_piece(const struct tci_xfer *xfer, size_t at, const void *incoming, size_t count)
+{
+    const struct tci_fold *fold = xfer->fold;
+    const void *own = (const uint8_t *)xfer->operand + at;
+    const void *pair[2] = {xfer->incoming_first ? incoming : own,
+                           xfer->incoming_first ? own : incoming};
+    uint8_t *out = (uint8_t *)xfer->data + at;
+
+    if (xfer->use_many)
+        fold->many(out, pair, 2, count);
+    else
+        fold->pair(out, pair[0], pair[1], count);
+    if (xfer->divide != 0 && fold->divide != NULL)
+        fold->divide(out, xfer->divide, count);
+}
+
+void tci_shm_deliver(struct tci_xfer *xfer, const uint8_t *from, size_t len)
+{
+    size_t done = (size_t)xfer->room[TCI_ROOM_DONE];
+
+    TC_ASSERT(len <= xfer->len - done);
+    if (len == 0)
+        return;
+    if (xfer->fold != NULL)
+        fold_piece(xfer, done, from, len / xfer->fold->size);
+    else
+        memcpy((uint8_t *)xfer->data + done, from, len);
+    xfer->room[TCI_ROOM_DONE] += len;
+}
+
+/* ---- Ends ---- */
+
+void tci_shm_end_recv(struct tci_shm_link *link, struct tci_xfer *xfer, tc_status_t status)
+{
+    tci_match_del(link->shm->match, xfer);
+    tci_shm_pull_end(link, xfer, status != TC_OK && link->state == TCI_SHM_NEAR);
+    if (status == TC_OK)
+        link->shm->stats.messages_received++;
+    tci_shm_complete(link, xfer, status);
+}
+
+static bool is_loan(const struct tci_early *early)
+{
+    return early->payload == NULL;
+}
+
+/* The sender of a loan that is dropped here is told nothing: its operation fails, or has failed, as
+ * this one's has, and must not end well meanwhile. */
+void tci_shm_drop_early(struct tci_shm_link *link, struct tci_early *early)
+{
+    struct tci_shm *shm = link->shm;
+
+    tci_match_del_early(shm->match, early);
+    if (is_loan(early)) {
+        link->early_held--;
+    } else {
+        link->held -= early->total + TCI_SHM_EAGER_COST;
+        link->consumed += early->total + TCI_SHM_EAGER_COST;
+        shm->stats.eager_bytes -= early->total;
+        if (early->payload != early->room)
+            tci_scratch_put(&shm->context->scratch, early->payload);
+    }
+    tci_pool_put(&shm->earlies, early);
+}
+
+/* ---- Posting ---- */
+
+static bool is_same_message(const struct tci_xfer *xfer, const struct tci_call *call,
+                            uint64_t total)
+{
+    return xfer->len == total && tci_key_is_same_call(xfer->call, call);
+}
+
+static void take_early(struct tci_shm_link *link, struct tci_xfer *xfer, struct tci_early *early)
+{
+    struct tci_shm_lend lend;
+
+    xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_BEGUN;
+    if (!is_loan(early)) {
+        tci_shm_deliver(xfer, early->payload, (size_t)early->total);
+        tci_shm_drop_early(link, early);
+        tci_shm_end_recv(link, xfer, TC_OK);
+        return;
+    }
+    memcpy(&lend, early->room, sizeof(lend));
+    tci_shm_drop_early(link, early);
+    tci_shm_pull_start(link, xfer, &lend);
+}
+
+void tci_shm_recv(struct tci_shm_link *link, struct tci_xfer *xfer)
+{
+    struct tci_match *match = link->shm->match;
+    struct tci_early *early;
+
+    tci_match_add(match, xfer);
+    while ((early = tci_match_early(match, xfer->peer, &xfer->key, TCI_EARLY_DATA)) != NULL) {
+        bool is_same = is_same_message(xfer, &early->call, early->total), is_dead;
+
+        if (tci_key_is_later(&early->key, &xfer->key))
+            return;
+        is_dead = (!is_same || early->key.use != xfer->key.use) &&
+                  !tci_shm_admit(link, &early->key, &early->call);
+        if (is_same && !is_dead) {
+            take_early(link, xfer, early);
+            return;
+        }
+        tci_shm_drop_early(link, early);
+        if (is_dead)
+            continue;
+        tci_shm_end_recv(link, xfer, TC_ERR_MISMATCH);
+        return;
+    }
+}
+
+/* ---- Messages ---- */
+
+struct message {
+    struct tci_key key;
+    struct tci_call call;
+    const struct tci_shm_lend *lend; /* NULL: it is all here */
+    const uint8_t *payload;
+    uint64_t total;
+};
+
+static const char *read_message(const struct tci_shm_head *head, const uint8_t *payload,
+                                struct tci_shm_lend *lend, struct message *message_out)
+{
+    *message_out = (struct message){
+        .key = {.tag = head->tag,
+                .group = head->group,
+                .lane = head->lane,
+                .step = head->step,
+                .use = head->use,
+                .space = head->space},
+        .call = {.count = head->count,
+                 .root = head->root,
+                 .coll = head->coll,
+                 .dtype = head->dtype,
+                 .op = head->op,
+                 .plan = head->plan},
+        .payload = head->len <= sizeof(head->word) ? (const uint8_t *)&head->word : payload,
+        .total = head->len};
+    if (head->space >= TCI_SPACE_COUNT || head->coll >= TCI_COLL_COUNT)
+        return "a message of an unknown collective or space";
+    if (head->kind == TCI_SHM_DATA)
+        return NULL;
+    if (head->len != sizeof(*lend))
+        return "a loan of the wrong length";
+    memcpy(lend, payload, sizeof(*lend));
+    message_out->lend = lend;
+    message_out->total = lend->total;
+    return lend->total > INT64_MAX ? "a loan of an impossible length" : NULL;
+}
+
+static const char *keep(struct tci_shm_link *link, const struct message *message)
+{
+    struct tci_shm *shm = link->shm;
+    struct tci_early *early;
+
+    if (message->lend != NULL ? link->early_held >= TCI_SHM_EARLY_MAX
+                              : link->held + message->total > 2 * TCI_SHM_WINDOW)
+        return "more early messages than the window allows";
+    early = tci_pool_get(&shm->earlies);
+    if (early == NULL)
+        return "more than there is memory for";
+    early->key = message->key;
+    early->call = message->call;
+    early->peer = link->peer;
+    early->kind = TCI_EARLY_DATA;
+    early->total = early->filled = message->total;
+    if (message->lend != NULL) {
+        early->payload = NULL;
+        memcpy(early->room, message->lend, sizeof(*message->lend));
+        link->early_held++;
+    } else {
+        early->payload = early->room;
+        if (message->total > TCI_EARLY_ROOM)
+            early->payload = tci_scratch_get(&shm->context->scratch, (size_t)message->total);
+        if (early->payload == NULL) {
+            tci_pool_put(&shm->earlies, early);
+            return "more than there is memory for";
+        }
+        memcpy(early->payload, message->payload, (size_t)message->total);
+        link->held += message->total + TCI_SHM_EAGER_COST;
+        shm->stats.eager_bytes += message->total;
+        shm->stats.bytes_copied += message->total;
+    }
+    tci_match_add_early(shm->match, early);
+    return NULL;
+}
+
+/* It takes no part in anything. */
+static void discard(struct tci_shm_link *link, const struct message *message)
+{
+    link->shm->stats.strays++;
+    if (message->lend == NULL)
+        link->consumed += message->total + TCI_SHM_EAGER_COST;
+}
+
+static void receive(struct tci_shm_link *link, struct tci_xfer *xfer, const struct message *message)
+{
+    xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_BEGUN;
+    if (message->lend != NULL) {
+        tci_shm_pull_start(link, xfer, message->lend);
+        return;
+    }
+    tci_shm_deliver(xfer, message->payload, (size_t)message->total);
+    link->shm->stats.bytes_received += message->total;
+    link->consumed += message->total + TCI_SHM_EAGER_COST;
+    tci_shm_end_recv(link, xfer, TC_OK);
+}
+
+const char *tci_shm_on_message(struct tci_shm_link *link, const struct tci_shm_head *head,
+                               const uint8_t *payload)
+{
+    struct tci_shm_lend lend;
+    struct message message;
+    const char *wrong = read_message(head, payload, &lend, &message);
+    struct tci_xfer *xfer;
+    bool is_same;
+
+    if (wrong != NULL)
+        return wrong;
+    xfer = tci_match_recv(link->shm->match, link->peer, &message.key, TCI_XFER_BEGUN, 0);
+    if (xfer != NULL && tci_key_is_later(&message.key, &xfer->key))
+        xfer = NULL;
+    if (xfer == NULL) {
+        if (tci_shm_admit(link, &message.key, &message.call))
+            return keep(link, &message);
+        discard(link, &message);
+        return NULL;
+    }
+    is_same = is_same_message(xfer, &message.call, message.total);
+    if ((!is_same || xfer->key.use != message.key.use) &&
+        !tci_shm_admit(link, &message.key, &message.call)) {
+        discard(link, &message);
+    } else if (!is_same) {
+        discard(link, &message);
+        tci_shm_end_recv(link, xfer, TC_ERR_MISMATCH);
+    } else {
+        receive(link, xfer, &message);
+    }
+    return NULL;
+}

@@ -1,0 +1,170 @@
+/* shm_ring.c - writing and reading a ring of records in shared memory. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/shm_ring.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/assert.h"
+#include "core/base.h"
+
+static_assert(sizeof(struct tci_shm_head) == TCI_SHM_LINE, "a head is one line");
+static_assert(sizeof(struct tci_shm_way) == 3 * TCI_SHM_LINE, "a line for each writer");
+static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2,
+              "what two processes share can have no lock");
+
+/* Threads of one process may share a ring under two addresses, which the thread sanitizer cannot
+ * know: there all that is put happens before all that is read. */
+#if defined(__SANITIZE_THREAD__)
+#define SHOW_ORDER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SHOW_ORDER 1
+#endif
+#endif
+#ifdef SHOW_ORDER
+static _Atomic unsigned order;
+#define ORDER_PUT() ((void)atomic_fetch_add_explicit(&order, 1, memory_order_release))
+#define ORDER_GET() ((void)atomic_fetch_add_explicit(&order, 0, memory_order_acquire))
+#else
+#define ORDER_PUT() ((void)0)
+#define ORDER_GET() ((void)0)
+#endif
+
+enum { MASK = TCI_SHM_RING - 1 };
+static_assert((TCI_SHM_RING & MASK) == 0, "a power of two");
+
+static size_t record_bytes(size_t len)
+{
+    return TCI_SHM_LINE + (len + TCI_SHM_LINE - 1) / TCI_SHM_LINE * TCI_SHM_LINE;
+}
+
+static _Atomic uint32_t *word_at(uint8_t *ring, uint64_t at)
+{
+    return (_Atomic uint32_t *)(void *)(ring + (at & MASK));
+}
+
+/* ---- The writer ---- */
+
+static void put(struct tci_shm_writer *writer, uint32_t bytes)
+{
+    atomic_store_explicit(word_at(writer->ring, writer->head + bytes), 0, memory_order_relaxed);
+    ORDER_PUT();
+    /* Publishes the record and the word that has just been cleared to tci_shm_next.  seq_cst: the
+     * writer then looks whether the reader sleeps, which says so and then looks here. */
+    atomic_store_explicit(word_at(writer->ring, writer->head), bytes, memory_order_seq_cst);
+    writer->head += bytes;
+}
+
+static bool fits(struct tci_shm_writer *writer, size_t bytes)
+{
+    uint64_t tail;
+
+    if (writer->head - writer->tail_seen + bytes + TCI_SHM_LINE <= TCI_SHM_RING)
+        return true;
+    /* seq_cst: pairs with tci_shm_tell, the reader is done with what lies there; and a writer that
+     * goes to sleep has said before that it wants room */
+    tail = atomic_load_explicit(&writer->way->tail, memory_order_seq_cst);
+    ORDER_GET();
+    if (writer->head - tail > TCI_SHM_RING) {
+        writer->is_broken = true;
+        return false;
+    }
+    writer->tail_seen = tail;
+    return writer->head - tail + bytes + TCI_SHM_LINE <= TCI_SHM_RING;
+}
+
+struct tci_shm_head *tci_shm_room(struct tci_shm_writer *writer, size_t len)
+{
+    size_t bytes = record_bytes(len), to_end = TCI_SHM_RING - (size_t)(writer->head & MASK);
+
+    TC_ASSERT(len <= TCI_SHM_PAYLOAD_MAX);
+    if (writer->is_broken || !fits(writer, bytes > to_end ? to_end + bytes : bytes))
+        return NULL;
+    if (bytes > to_end) {
+        struct tci_shm_head *pad = (void *)(writer->ring + (writer->head & MASK));
+
+        pad->kind = TCI_SHM_PAD;
+        pad->len = 0;
+        put(writer, (uint32_t)to_end);
+    }
+    return (void *)(writer->ring + (writer->head & MASK));
+}
+
+void tci_shm_put(struct tci_shm_writer *writer, struct tci_shm_head *head, size_t len)
+{
+    TC_ASSERT((uint8_t *)head == writer->ring + (writer->head & MASK));
+    head->len = (uint32_t)len;
+    put(writer,
+        (uint32_t)record_bytes(len > sizeof(head->word) || head->kind != TCI_SHM_DATA ? len : 0));
+}
+
+/* ---- The reader ---- */
+
+bool tci_shm_has_next(const struct tci_shm_reader *reader)
+{
+    /* seq_cst: pairs with put, after the reader has said that it sleeps */
+    return atomic_load_explicit(word_at(reader->ring, reader->at), memory_order_seq_cst) != 0;
+}
+
+/* Of a head that is ours by now. */
+static const char *check(const struct tci_shm_head *head, size_t to_end)
+{
+    size_t room;
+
+    if (head->bytes % TCI_SHM_LINE != 0 || head->bytes < TCI_SHM_LINE || head->bytes > to_end)
+        return "a record of an impossible length";
+    if (head->kind < TCI_SHM_PAD || head->kind >= TCI_SHM_KINDS)
+        return "a record of an unknown kind";
+    room = head->kind == TCI_SHM_DATA && head->len <= sizeof(head->word)
+               ? sizeof(head->word)
+               : head->bytes - TCI_SHM_LINE;
+    if (head->kind != TCI_SHM_PAD && head->len > room)
+        return "a record that ends before its payload";
+    return NULL;
+}
+
+bool tci_shm_next(struct tci_shm_reader *reader, struct tci_shm_head *head_out,
+                  const uint8_t **payload_out, const char **wrong_out)
+{
+    uint8_t *at;
+
+    *wrong_out = NULL;
+    for (;;) {
+        /* acquire: pairs with put */
+        uint32_t bytes =
+            atomic_load_explicit(word_at(reader->ring, reader->at), memory_order_acquire);
+
+        if (bytes == 0)
+            return false;
+        ORDER_GET();
+        at = reader->ring + (reader->at & MASK);
+        memcpy(head_out, at, sizeof(*head_out));
+        head_out->bytes = bytes;
+        *wrong_out = check(head_out, TCI_SHM_RING - (size_t)(reader->at & MASK));
+        if (*wrong_out != NULL)
+            return false;
+        if (head_out->kind != TCI_SHM_PAD)
+            break;
+        tci_shm_skip(reader, head_out);
+    }
+    *payload_out = at + TCI_SHM_LINE;
+    return true;
+}
+
+void tci_shm_skip(struct tci_shm_reader *reader, const struct tci_shm_head *head)
+{
+    reader->at += head->bytes;
+}
+
+bool tci_shm_tell(struct tci_shm_reader *reader)
+{
+    if (reader->told == reader->at)
+        return false;
+    reader->told = reader->at;
+    ORDER_PUT();
+    /* seq_cst: the writer says that it wants room and then looks at the tail once more */
+    atomic_store_explicit(&reader->way->tail, reader->at, memory_order_seq_cst);
+    return atomic_load_explicit(&reader->way->wants_room, memory_order_seq_cst) != 0 &&
+           atomic_exchange_explicit(&reader->way->wants_room, 0, memory_order_seq_cst) != 0;
+}

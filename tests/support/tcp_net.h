@@ -1,0 +1,11 @@
+/* tcp_net.h - transports over TCP as the meeting point would have made them, for test nets. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TEST_SUPPORT_TCP_NET_H
+#define TEST_SUPPORT_TCP_NET_H
+
+#include "transport_suite.h"
+
+/* Opens the transport of each node. */
+void tcp_net_open(struct net *net, size_t eager_bytes);
+
+#endif
