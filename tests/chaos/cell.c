@@ -356,6 +356,7 @@ static void end(struct scene *scene)
         close(child->from);
         close(child->to);
     }
+    lab_clear();
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */

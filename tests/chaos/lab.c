@@ -21,7 +21,7 @@
     "add table inet lab; add chain inet lab in { type filter hook input priority 0; }; "           \
     "add chain inet lab out { type filter hook output priority 0; }"
 
-enum { HOSTS_MAX = 64 };
+enum { HOSTS_MAX = 16 };
 
 /* Number of the device at the bridge that leads to each host: a new one each time, since an old one
  * goes some time after its host has gone. */
@@ -75,7 +75,7 @@ static bool run(pid_t where, const char *const *argv, const char *input)
 
 static bool ip(pid_t where, const char *commands)
 {
-    const char *argv[] = {"ip", "-batch", "-", NULL};
+    const char *argv[] = {"ip", "-force", "-batch", "-", NULL};
 
     return run(where, argv, commands);
 }
@@ -141,6 +141,19 @@ bool lab_host_link(int n, pid_t pid)
                    "link add v%u type veth peer name eth0 netns %d\nlink set v%u master lab0 up\n",
                    plugs[n], (int)pid, plugs[n]);
     return ip(0, text) && set_up(n, pid);
+}
+
+void lab_clear(void)
+{
+    char text[HOSTS_MAX * 32] = "";
+    size_t len = 0;
+
+    for (int n = 0; n < HOSTS_MAX; n++) {
+        if (plugs[n] != 0)
+            len += (size_t)snprintf(text + len, sizeof(text) - len, "link del v%u\n", plugs[n]);
+        plugs[n] = 0;
+    }
+    (void)ip(0, text); /* a long line has gone with its process */
 }
 
 bool lab_host_unplug(int n)

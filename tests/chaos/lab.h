@@ -25,6 +25,9 @@ bool lab_host_link(int n, pid_t pid);
 /* The same by a line of a process that is started for it: each packet takes so long each way, and
  * of a million so many are lost.  -1: failed. */
 pid_t lab_host_link_far(int n, pid_t pid, unsigned delay_us, unsigned loss_ppm);
+/* Unlink all hosts.  The system takes its time to end a network whose processes have gone, and one
+ * that still hangs at the bridge would answer in the name of its successor. */
+void lab_clear(void);
 /* "10.77.0.3"; static. */
 const char *lab_host_address(int n);
 
