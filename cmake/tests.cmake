@@ -211,6 +211,11 @@ tcdist_add_house_test(filter_of_plans
     ${house}/check_filter.sh $<TARGET_FILE:test_plans> 1 *by_name_and_by_id)
 tcdist_add_house_test(filter_of_mutants
     ${house}/check_filter.sh $<TARGET_FILE:test_plan_mutants> 2 a_plan_that_*)
+if(NOT TCDIST_SANITIZE)
+    tcdist_add_house_test(two_hosts
+        ${PROJECT_SOURCE_DIR}/bench/two_hosts.sh ${PROJECT_BINARY_DIR} 200mbit fast 1K)
+    set_tests_properties(two_hosts PROPERTIES RUN_SERIAL ON)
+endif()
 tcdist_add_house_test(scripts ${house}/check_scripts.sh ${PROJECT_SOURCE_DIR})
 if(NOT TCDIST_SANITIZE)
     tcdist_add_house_test(exports
