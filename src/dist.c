@@ -12,6 +12,7 @@
 #include "core/alloc.h"
 #include "core/base.h"
 #include "group.h"
+#include "names.h"
 #include "net/addr.h"
 
 void tc_dist_options_default(tc_dist_options *options)
@@ -264,11 +265,13 @@ tc_status_t tc_dist_shrink(tc_dist_ctx *group, tc_dist_ctx **out)
  * loop. */
 struct checkup {
     struct tci_task task;
+    struct tci_timer timer;
     struct tci_comm *comm; /* counted there as an operation, so that it stays */
     tc_future *checked;
+    uint64_t end_ns; /* of the wait for links that may come back */
 };
 
-enum { CHECKUP_MS = 500 };
+enum { CHECKUP_MS = 500, MENDING_MS = 300, AGAIN_MS = 2 };
 
 /* What is known of the group, and what shows when its links are looked at now. */
 static void look(struct tci_comm *comm, struct tci_error *error)
@@ -284,17 +287,43 @@ static void look(struct tci_comm *comm, struct tci_error *error)
     }
 }
 
+/* Whether a link has just ended, and it shows in a moment whether its peer lives. */
+static bool is_mending(const struct tci_comm *comm)
+{
+    const struct tci_transport *transport = comm->transport;
+
+    for (uint32_t r = 0; transport->ops->bond != NULL && r < (uint32_t)comm->size; r++)
+        if (r != (uint32_t)comm->rank && transport->ops->bond(transport, r) == TCI_BOND_MENDING)
+            return true;
+    return false;
+}
+
+static void check_again(struct tci_timer *timer)
+{
+    struct checkup *checkup = tci_container_of(timer, struct checkup, timer);
+    struct tci_comm *comm = checkup->comm;
+    struct tci_exec *exec = comm->exec;
+    tc_future *checked = checkup->checked;
+    uint64_t now = exec->ops->now_ns(exec);
+    struct tci_error error = {0};
+
+    look(comm, &error);
+    if (error.pub.status == TC_OK && now < checkup->end_ns && is_mending(comm) &&
+        exec->ops->timer_set(exec, timer, now + AGAIN_MS * TCI_NS_PER_MS) == 0)
+        return;
+    tci_free(checkup);
+    tci_future_settle(checked, error.pub.status, error.pub.status == TC_OK ? NULL : &error);
+    tci_comm_release(comm);
+}
+
 static void check_up(struct tci_task *task)
 {
     struct checkup *checkup = tci_container_of(task, struct checkup, task);
-    struct tci_comm *comm = checkup->comm;
-    tc_future *checked = checkup->checked;
-    struct tci_error error = {0};
+    struct tci_exec *exec = checkup->comm->exec;
 
-    tci_free(checkup);
-    look(comm, &error);
-    tci_future_settle(checked, error.pub.status, error.pub.status == TC_OK ? NULL : &error);
-    tci_comm_release(comm);
+    checkup->timer.fn = check_again;
+    checkup->end_ns = exec->ops->now_ns(exec) + MENDING_MS * TCI_NS_PER_MS;
+    check_again(&checkup->timer);
 }
 
 /* Without memory, or a turn of the loop in time, what is known must do. */
@@ -353,4 +382,11 @@ int tc_dist_world_size(const tc_dist_ctx *group)
 int tc_dist_rank(const tc_dist_ctx *group)
 {
     return group == NULL ? -1 : group->comm.rank;
+}
+
+const char *tc_dist_identity(const tc_dist_ctx *group, int rank)
+{
+    if (group == NULL || rank < 0 || rank >= group->comm.size)
+        return NULL;
+    return group->names == NULL ? "" : group->names->text[rank];
 }

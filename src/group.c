@@ -16,6 +16,7 @@
 #include "core/base.h"
 #include "core/log.h"
 #include "gloo.h"
+#include "names.h"
 
 /* Others that finalize say goodbye within one turn of their loops; one that is killed meanwhile
  * shows as the end of its stream.  The bound is for a host that vanishes just then. */
@@ -51,6 +52,7 @@ static void free_group(struct tci_task *task)
     tci_log(TC_LOG_INFO, "rank %d of %d has left its group", group->comm.rank, group->comm.size);
     tci_comm_fini(&group->comm);
     tci_shrink_fini(group);
+    tci_names_unref(group->names);
     tci_free(group);
     if (left != NULL)
         tci_future_settle(left, reason.pub.status, reason.pub.status == TC_OK ? NULL : &reason);

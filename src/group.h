@@ -34,6 +34,7 @@ struct tci_members {
 };
 
 struct tci_shrink; /* shrink.h */
+struct tci_names;  /* names.h */
 
 struct tc_dist_ctx {
     struct tci_comm comm; /* first: tci_comm_of() */
@@ -53,6 +54,7 @@ struct tc_dist_ctx {
     tc_future *closed;          /* … with the future that is `left` then; NULL: nobody waits */
     tc_future *left;            /* settled when the group is gone; NULL: nobody waits */
     struct tci_error reason;
+    struct tci_names *names;   /* a reference; NULL: none were given.  Set before it is used */
     struct tci_shrink *shrink; /* under way; NULL: none.  Loop, as the rest: */
     struct tci_members shrunk; /* what it came to last; for ranks that have not heard it */
     uint32_t shrunk_count;     /* how often it has come to something */

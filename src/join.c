@@ -15,11 +15,16 @@
 #include "group.h"
 #include "key.h"
 #include "layout.h"
+#include "names.h"
 #include "near.h"
 #include "net/sock.h"
 #include "net/tcp.h"
 #include "ring_group.h"
 #include "table.h"
+
+/* Beside the numbers of enum tci_tune, in what rank 0 tells: ranks have identities. */
+enum { NAMED = 4 };
+_Static_assert((int)TCI_TUNES <= (int)NAMED, "the bit above is free");
 
 /* A group on its way. */
 struct join {
@@ -34,6 +39,8 @@ struct join {
     uint64_t *labels;   /* owned: where the ranks are; NULL: to be found out */
     struct tci_keyring *keyring; /* shared; NULL: nobody has to prove anything */
     bool is_from_env;
+    bool is_named;     /* rank 0 has an identity; agreed */
+    char *identity;    /* owned, or NULL */
     tc_dist_ctx **out; /* borrowed until the future has settled */
     tc_future *future;
     struct tci_boot *boot; /* while it runs */
@@ -52,6 +59,7 @@ static void free_join(struct join *join)
     tci_row_close(&join->row);
     tci_free(join->url);
     tci_free(join->listen_url);
+    tci_free(join->identity);
     tci_free(join->labels);
     tci_keyring_unref(join->keyring);
     tci_gloo_fini(&join->gloo);
@@ -108,23 +116,51 @@ static void have_tuned(void *arg, tc_status_t status, const struct tci_error *er
     end_join(join, TC_OK, NULL);
 }
 
-/* Groups on one host are not measured unasked: what is usual there is near enough, and they are
- * formed by the thousand.  Nor are those that may not link all pairs. */
+static void tune(struct join *join);
+
+static void have_names(void *arg, const struct tci_error *error)
+{
+    struct join *join = arg;
+
+    if (may_go_on(join, error))
+        tune(join);
+}
+
+/* A rank that has none where rank 0 has says so to all. */
+static void name(struct join *join)
+{
+    if (join->identity != NULL && !join->is_named)
+        leave_group(join, TC_ERR_INVALID_ARG,
+                    "this rank has an identity, and rank 0 has none: give all ranks one, or none");
+    else if (!join->is_named)
+        tune(join);
+    else if (!tci_names_gather(join->group, join->identity, have_names, join))
+        leave_group(join, TC_ERR_ALLOC, "no memory left for a group");
+}
+
 static void have_agreed(void *arg, enum tci_route route, const struct tci_error *error)
 {
     struct join *join = arg;
-    struct tci_comm *comm = &join->group->comm;
-    bool is_spread = tci_hosts_most(comm->hosts) > 0;
-    int every_ms = comm->context->config.tune_every_ms;
 
     if (!may_go_on(join, error))
         return;
     join->group->route = route;
+    name(join);
+}
+
+/* Groups on one host are not measured unasked: what is usual there is near enough, and they are
+ * formed by the thousand.  Nor are those that may not link all pairs. */
+static void tune(struct join *join)
+{
+    struct tci_comm *comm = &join->group->comm;
+    bool is_spread = tci_hosts_most(comm->hosts) > 0;
+    int every_ms = comm->context->config.tune_every_ms;
+
     if (join->is_ring)
         have_tuned(join, TC_OK, NULL); /* its links give no choice */
     else if (join->tune == TCI_TUNE_TABLE)
         tci_measure_start(comm, &join->table, true, have_tuned, join);
-    else if (route == TCI_ROUTE_NONE &&
+    else if (join->group->route == TCI_ROUTE_NONE &&
              (join->tune == TCI_TUNE_MEASURE || (join->tune == TCI_TUNE_AUTO && is_spread)))
         tci_measure_open(comm, join->tune == TCI_TUNE_MEASURE,
                          every_ms > 0 ? (uint64_t)every_ms : 0, have_tuned, join);
@@ -188,7 +224,8 @@ static void stand(struct join *join, const struct way *way, const struct tci_agr
         group->comm.advise = tci_ring_advise;
     }
     tci_beat_start(&group->comm, TCI_BEAT_MS);
-    join->tune = agreed->tune;
+    join->tune = agreed->tune & (NAMED - 1);
+    join->is_named = (agreed->tune & NAMED) != 0;
     tci_log(TC_LOG_INFO, "rank %d of %d stands in its group over %s", config.rank, config.size,
             config.size == 1 ? "nothing, alone" : way->transport->ops->name);
     tci_diagnose_print_times(join->context->config.timeout_ms, times, sizeof(times));
@@ -299,7 +336,7 @@ static void begin(struct tci_task *task)
         .segment_bytes = config->segment_bytes,
         .eager_bytes = config->eager_bytes,
         .numerics = (uint8_t)config->numerics,
-        .tune = (uint8_t)tci_config_tune(config),
+        .tune = (uint8_t)((unsigned)tci_config_tune(config) | (join->identity != NULL ? NAMED : 0)),
         .cores = (uint16_t)tci_min(tci_loop_cores(tci_loop_of(exec)), UINT16_MAX)};
     if (config->algorithm != NULL)
         snprintf(boot.mine.algorithm, sizeof(boot.mine.algorithm), "%s", config->algorithm);
@@ -372,7 +409,13 @@ static tc_status_t check_row(const tc_dist_options *options, struct tci_error *e
 {
     struct tci_row row;
 
-    if (options->backend == TC_DIST_GLOO || options->listen_url != NULL || options->listen_fd >= 0)
+    if (options->identity != NULL)
+        tci_error_set(
+            error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
+            "dist_init: identities are for ranks that meet at an URL, and these are given "
+            "descriptors");
+    else if (options->backend == TC_DIST_GLOO || options->listen_url != NULL ||
+             options->listen_fd >= 0)
         tci_error_set(
             error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
             "dist_init: ranks that are given descriptors listen nowhere and meet nowhere: "
@@ -387,6 +430,8 @@ static tc_status_t check_url(const tc_dist_options *options, struct tci_error *e
 {
     struct tci_url url;
 
+    if (options->identity != NULL && tci_name_check(options->identity, error) != TC_OK)
+        return error->pub.status;
     if (tci_row_is_meant(options->rendezvous_url))
         return check_row(options, error);
     if (options->rendezvous_url != NULL) {
@@ -444,6 +489,8 @@ static struct join *join_new(tc_context *context, const tc_dist_options *options
     join->url = tci_strdup(options->rendezvous_url != NULL ? options->rendezvous_url : "");
     if (options->listen_url != NULL)
         join->listen_url = tci_strdup(options->listen_url);
+    if (options->identity != NULL)
+        join->identity = tci_strdup(options->identity);
     if (tci_layout_labels(context->config.hosts, (uint32_t)options->world_size, &join->labels,
                           error) != TC_OK ||
         tci_gloo_read(options, &join->gloo, error) != TC_OK ||
@@ -456,7 +503,8 @@ static struct join *join_new(tc_context *context, const tc_dist_options *options
     if (options->rank == 0 && tci_config_tune(&context->config) == TCI_TUNE_TABLE &&
         tci_table_load(context->config.tune, &join->table, error) != TC_OK)
         goto free_join;
-    if (join->url != NULL && (join->listen_url != NULL) == (options->listen_url != NULL))
+    if (join->url != NULL && (join->listen_url != NULL) == (options->listen_url != NULL) &&
+        (join->identity != NULL) == (options->identity != NULL))
         return join;
 no_memory:
     tci_error_set(error, TC_ERR_ALLOC, -1, 0, "dist_init", "dist_init: no memory left");

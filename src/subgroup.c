@@ -9,6 +9,7 @@
 #include "core/alloc.h"
 #include "core/log.h"
 #include "core/mux.h"
+#include "names.h"
 
 /* Closed meanwhile, by itself or with all groups of its context: there is to be no new one. */
 bool tci_subgroup_is_parent_closed(const tc_dist_ctx *parent)
@@ -40,6 +41,15 @@ static struct tci_hosts *hosts_of(const struct tci_subgroup *subgroup)
     return hosts;
 }
 
+static bool take_names(tc_dist_ctx *group, const struct tci_subgroup *subgroup)
+{
+    const struct tci_names *names = subgroup->parent->names;
+
+    if (names != NULL)
+        group->names = tci_names_pick(names, subgroup->members, subgroup->size);
+    return names == NULL || group->names != NULL;
+}
+
 /* Takes the view over. */
 static tc_dist_ctx *make_group(const struct tci_subgroup *subgroup, struct tci_transport *view)
 {
@@ -63,8 +73,9 @@ static tc_dist_ctx *make_group(const struct tci_subgroup *subgroup, struct tci_t
     else if (view != NULL)
         view->ops->close(view);
     tci_hosts_unref(hosts);
-    if (group != NULL && !tci_refine_open(&group->comm, tci_refine_every_ms(parent))) {
-        tci_group_close(group, NULL);
+    if (group != NULL && (!take_names(group, subgroup) ||
+                          !tci_refine_open(&group->comm, tci_refine_every_ms(parent)))) {
+        tci_group_close(group, NULL); /* the others learn of it as of any end */
         return NULL;
     }
     if (group != NULL)

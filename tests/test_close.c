@@ -335,6 +335,18 @@ static void an_operation_with_more_time_is_waited_for(void **state)
 
 /* ---- Asked ----------------------------------------------------------------------------------- */
 
+/* On a machine that is slow the first question may come too early. */
+static tc_status_t ask(tc_dist_ctx *group, int *lost)
+{
+    time_t end = time(NULL) + 60;
+    tc_status_t status;
+
+    do
+        status = tc_dist_health(group, lost);
+    while (status == TC_OK && time(NULL) < end);
+    return status;
+}
+
 static void health_sees_an_end_that_nobody_has_read(void **state)
 {
     (void)state;
@@ -347,7 +359,7 @@ static void health_sees_an_end_that_nobody_has_read(void **state)
         assert_int_equal(lost, -1);
         end_peer(&peers, victim);
         /* Nobody turns the loop, nothing is going on. */
-        assert_int_equal(tc_dist_health(peers.group, &lost), TC_ERR_PEER_LOST);
+        assert_int_equal(ask(peers.group, &lost), TC_ERR_PEER_LOST);
         assert_int_equal(lost, victim + 1);
         assert_int_equal(tc_last_error()->rank, victim + 1);
         assert_int_equal(tc_dist_close(peers.group), TC_OK);
@@ -375,7 +387,7 @@ static void health_is_asked_with_a_thread_and_inside_of_it(void **state)
     open_peers(&peers, 2, TC_LOOP_THREAD, 60000);
     assert_int_equal(tc_dist_health(peers.group, &lost), TC_OK);
     end_peer(&peers, 0);
-    assert_int_equal(tc_dist_health(peers.group, &lost), TC_ERR_PEER_LOST);
+    assert_int_equal(ask(peers.group, &lost), TC_ERR_PEER_LOST);
     assert_int_equal(lost, 1);
     promise = tc_promise_create(peers.context);
     assert_int_equal(tc_future_then(promise, ask_inside, &peers), TC_OK);

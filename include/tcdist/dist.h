@@ -33,6 +33,8 @@ typedef struct tc_dist_options {
     const char *listen_url; /* other ranks: "tcp://host:port" to listen at, exactly; rank 0 listens
                              * at the rendezvous.  NULL: a free port of the address by which this
                              * rank reached rank 0 */
+    const char *identity;   /* what this rank is called, whatever its number: tc_dist_identity();
+                             * NULL: nothing.  All ranks have one, each its own, or none has */
 } tc_dist_options;
 
 /* options = the defaults in brackets above; NULL is fine.  Any thread. */
@@ -154,8 +156,9 @@ TC_API tc_future *tc_dist_finalize_async(tc_dist_ctx *group);
 TC_API tc_status_t tc_dist_close(tc_dist_ctx *group);
 
 /* Check every connection without sending anything: a process that has ended shows at once, also
- * where nothing is going on, and where nobody turns the loop.  (Where user code holds the loop for
- * half a second, what is known must do.)
+ * where nothing is going on, and where nobody turns the loop.  (Where a connection has just broken,
+ * that takes a moment, up to 0.3 s, in which it shows whether its peer lives; where user code holds
+ * the loop for half a second, what is known must do.)
  *
  * TC_OK, or the first error of the group; *lost_rank (may be NULL) is then the rank at fault,
  * else -1.  TC_ERR_MISMATCH: a call that ended here with TC_OK, since this rank only had to send,
@@ -168,6 +171,12 @@ TC_API int tc_dist_world_size(const tc_dist_ctx *group);
 
 /* This process's place among the ranks, from 0; -1 for NULL.  Any thread. */
 TC_API int tc_dist_rank(const tc_dist_ctx *group);
+
+/* What a rank was called by tc_dist_options.identity when the first group was formed: 1 to 127
+ * printable ASCII characters.  Sub-groups, and what survivors form, keep it, so that who is who can
+ * be told when numbers have changed.  "" where no identities were given; NULL for a rank that is
+ * not in the group.  Lives as long as the group.  Any thread. */
+TC_API const char *tc_dist_identity(const tc_dist_ctx *group, int rank);
 
 TC_END_DECLS
 

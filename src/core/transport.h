@@ -189,8 +189,9 @@ struct tci_transport_stats {
 enum tci_bond {
     TCI_BOND_NONE, /* there is none so far */
     TCI_BOND_STANDS,
-    TCI_BOND_LEFT, /* the peer has said goodbye: no group of its own needs this rank any more */
-    TCI_BOND_LOST  /* for good */
+    TCI_BOND_MENDING, /* it broke, and may come back */
+    TCI_BOND_LEFT,    /* the peer has said goodbye: no group of its own needs this rank any more */
+    TCI_BOND_LOST     /* for good */
 };
 
 /* What is known of a peer's host since a time at which something was said to it. */

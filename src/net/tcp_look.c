@@ -13,7 +13,9 @@ enum tci_bond tci_tcp_bond(const struct tci_transport *self, uint32_t peer)
         return TCI_BOND_LEFT;
     if (link == NULL || link->state == TCI_LINK_NONE || link->state == TCI_LINK_DIALING)
         return TCI_BOND_NONE;
-    return link->state == TCI_LINK_DOWN ? TCI_BOND_LOST : TCI_BOND_STANDS;
+    if (link->state == TCI_LINK_HEALING)
+        return TCI_BOND_MENDING;
+    return link->state == TCI_LINK_UP ? TCI_BOND_STANDS : TCI_BOND_LOST;
 }
 
 void tci_tcp_look(struct tci_transport *self)

@@ -1,7 +1,7 @@
 /* net.h - a multi-layer perceptron whose layers are run one call at a time. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef DIGITS_NET_H
-#define DIGITS_NET_H
+#ifndef SHARED_NET_H
+#define SHARED_NET_H
 
 #include <stdbool.h>
 #include <stddef.h>
