@@ -131,9 +131,9 @@ static void have_met(tc_future *future, void *arg)
     tc_dist_ctx *group = arg;
     const tc_error *error = tc_future_error(future);
 
-    if (error != NULL && group->reason.pub.status == TC_OK)
-        tci_error_set(&group->reason, error->status, error->rank, error->tag, "finalize", "%s",
-                      error->message);
+    if (error != NULL)
+        tci_error_blame(&group->reason, error->status, error->rank, tc_error_reason(error),
+                        "finalize", "%s", error->message);
     tc_future_release(group->barrier);
     group->barrier = NULL;
     if (group->state == TCI_GROUP_MEETING)

@@ -198,7 +198,8 @@ static void has_heard(tc_future *future, void *arg)
     struct tci_error error = {0};
 
     if (why != NULL)
-        tci_error_set(&error, why->status, why->rank, 0, "tune", "%s", why->message);
+        tci_error_blame(&error, why->status, why->rank, tc_error_reason(why), "tune", "%s",
+                        why->message);
     tc_future_release(future);
     if (why != NULL || !refine->is_due)
         end_round(refine, why != NULL ? &error : NULL);

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/answers.h"
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/comm.h"
@@ -27,9 +28,6 @@
 #include "core/waiting.h"
 
 enum { GRACE_MS_MAX = 1000 };
-
-/* How long after its deadline an operation waits for the verdict that breaks the group. */
-enum { VERDICT_MS = 800 };
 
 /* And for the echo of what it has proposed. */
 enum { ECHO_MS = 300 };
@@ -41,31 +39,6 @@ enum { WARN_MS = 10000, WARN_MS_MIN = 1000 };
 /* An operation that has waited for this long shows its call: longer than most take, and short for
  * whoever waits for an error. */
 enum { SHOW_MS = 100 };
-
-/* Calls that are told apart; with more there is no majority worth the name. */
-enum { OPINIONS_MAX = 8 };
-
-enum knowledge { SILENT, NOT_ENTERED, ENTERED, FINISHED, FORGOTTEN };
-
-/* What a rank has said. */
-struct said {
-    uint8_t what;  /* enum knowledge */
-    int32_t waits; /* of one that has entered: for which rank; -1: for none, or for its futures */
-    char text[80]; /* what it does */
-};
-struct tci_answers {
-    int first_absent; /* lowest rank that has not entered; -1: none so far */
-    char text[256];   /* what it said it did last */
-    int asked, heard;
-    int by, of;        /* the suspicion: `of` is waited for by `by`; -1: none */
-    bool is_flowing;   /* data moves between `of` and somebody */
-    int deaf;          /* a rank that does not hear it, though there is a link; -1: none */
-    uint64_t since_ns; /* that was asked then */
-    struct tci_opinion opinions[OPINIONS_MAX]; /* [0]: this rank's */
-    int met;                                   /* the rank whose other call was met; -1: none */
-    struct tci_call met_call;
-    struct said said[]; /* by each rank */
-};
 
 static void count_opinion(struct tci_answers *answers, int rank, const struct tci_call *call)
 {
@@ -87,7 +60,7 @@ static uint64_t now(const struct tci_comm *comm)
     return comm->exec->ops->now_ns(comm->exec);
 }
 
-static struct tci_notice question(const struct tci_op *op)
+struct tci_notice tci_diagnose_question(const struct tci_op *op)
 {
     return (struct tci_notice){.kind = TCI_NOTICE_ASK,
                                .status = op->is_held ? TC_ERR_MISMATCH : TC_OK,
@@ -99,7 +72,7 @@ static struct tci_notice question(const struct tci_op *op)
 static void ask(struct tci_op *op)
 {
     struct tci_comm *comm = op->comm;
-    struct tci_notice notice = question(op);
+    struct tci_notice notice = tci_diagnose_question(op);
 
     op->is_asked = true;
     if (comm->transport == NULL || op->state != TCI_OP_RUNNING)
@@ -116,17 +89,6 @@ static void ask(struct tci_op *op)
         tci_comm_tell(comm, &notice);
     else if (op->args.peer != comm->rank)
         comm->transport->ops->notify(comm->transport, (uint32_t)op->args.peer, &notice, true);
-}
-
-static int first_with(const struct tci_op *op, enum knowledge what)
-{
-    int first = op->args.peer >= 0 ? op->args.peer : 0;
-    int end = op->args.peer >= 0 ? op->args.peer + 1 : op->comm->size;
-
-    for (int r = first; r < end && op->answers != NULL; r++)
-        if (op->answers->said[r].what == what)
-            return r;
-    return -1;
 }
 
 /* Name the rank whose call is unlike that of the most; false: all calls that are known agree. */
@@ -160,104 +122,6 @@ static bool conclude_mismatch(struct tci_op *op)
     return true;
 }
 
-/* Follow who waits for whom, from here to one that waits for none, or has said so before: the last
- * step of that way. */
-static void follow(struct tci_op *op)
-{
-    struct tci_answers *answers = op->answers;
-    int by = op->comm->rank, of = tci_waits_for(op);
-
-    for (int hops = 0; hops < op->comm->size && of >= 0; hops++) {
-        const struct said *said = &answers->said[of];
-
-        if (of == op->comm->rank || said->what != ENTERED || said->waits < 0)
-            break;
-        by = of;
-        of = said->waits;
-    }
-    answers->by = by;
-    answers->of = of;
-}
-
-/* Halfway between the question and the deadline: a suspicion, and who hears the suspect. */
-static void probe(struct tci_op *op, uint64_t ms)
-{
-    struct tci_comm *comm = op->comm;
-    struct tci_answers *answers = op->answers;
-    struct tci_notice notice = question(op);
-    int silent = first_with(op, SILENT);
-
-    op->is_probed = true;
-    if (answers == NULL || comm->transport == NULL)
-        return;
-    answers->since_ns = now(comm);
-    if (silent < 0) {
-        follow(op);
-    } else {
-        answers->by = comm->rank;
-        answers->of = silent;
-    }
-    /* What was asked by way of rank 0 is asked without it. */
-    for (int r = 0; r < comm->size; r++)
-        if (answers->said[r].what == SILENT && (op->args.peer < 0 || op->args.peer == r))
-            comm->transport->ops->notify(comm->transport, (uint32_t)r, &notice, false);
-    if (answers->of < 0 || answers->of == comm->rank)
-        return;
-    if (answers->by == comm->rank)
-        tci_beat_send(comm, (uint32_t)answers->of);
-    if (silent >= 0 || answers->by != comm->rank)
-        tci_verdict_inquire(comm, silent >= 0 ? TCI_ALL_PEERS : answers->by, answers->of,
-                            (uint32_t)tci_max(ms, 1));
-}
-
-void tci_diagnose_testified(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
-{
-    for (struct tci_list *at = comm->ops.next; at != &comm->ops; at = at->next) {
-        struct tci_answers *answers = tci_container_of(at, struct tci_op, link)->answers;
-
-        if (answers == NULL || answers->of != notice->culprit ||
-            (answers->by != comm->rank && answers->by != (int)from))
-            continue;
-        if (notice->reason != TC_REASON_NONE && answers->deaf < 0)
-            answers->deaf = (int)from;
-        answers->is_flowing = answers->is_flowing || notice->number == 1;
-    }
-}
-
-/* A host that is not heard is not the affair of this operation alone: the group will break.  True
- * when that is so, and the operation waits for it. */
-static bool leaves_it_to_the_group(struct tci_op *op)
-{
-    struct tci_comm *comm = op->comm;
-    struct tci_exec *exec = comm->exec;
-    struct tci_answers *answers = op->answers;
-    enum tci_hearing hearing;
-    char text[256];
-
-    if (op->is_suspended)
-        return false;
-    op->is_suspended = true;
-    if (!tci_comm_bears_loss(comm)) {
-        if (answers == NULL || answers->of < 0 || answers->of == comm->rank)
-            return false;
-        hearing = answers->by != comm->rank
-                      ? TCI_HEAR_NO_LINK
-                      : tci_verdict_hear(comm, (uint32_t)answers->of, answers->since_ns);
-        if (hearing == TCI_HEAR_NOTHING)
-            answers->deaf = comm->rank;
-        answers->is_flowing = answers->is_flowing || hearing == TCI_HEAR_FLOW;
-        if (answers->deaf < 0 || answers->deaf == answers->of)
-            return false;
-        answers->by = answers->deaf;
-        snprintf(text, sizeof(text),
-                 "rank %d is silent: its host has acknowledged nothing that rank %d said to it at "
-                 "the end of %s; it is off, asleep, or cut off",
-                 answers->of, answers->by, op->args.name);
-        tci_verdict_suspect(comm, answers->by, answers->of, text);
-    }
-    return exec->ops->timer_set(exec, &op->timer, now(comm) + VERDICT_MS * TCI_NS_PER_MS) == 0;
-}
-
 /* Several ranks reach the deadline at a time, and need not see the same.  So the operation ends as
  * rank 0 says, or the lower one of two: it is told first, and its echo counts everywhere. */
 static bool propose(struct tci_op *op, const struct tci_error *error)
@@ -266,7 +130,7 @@ static bool propose(struct tci_op *op, const struct tci_error *error)
     int arbiter = op->args.peer < 0 ? 0 : tci_min(op->args.peer, comm->rank);
     const struct tci_answers *answers = op->answers;
 
-    if (op->is_proposed || arbiter == comm->rank || answers == NULL ||
+    if (op->is_proposed || op->is_suspended || arbiter == comm->rank || answers == NULL ||
         answers->said[arbiter].what == SILENT ||
         comm->exec->ops->timer_set(comm->exec, &op->timer, now(comm) + ECHO_MS * TCI_NS_PER_MS) !=
             0)
@@ -330,8 +194,16 @@ static void conclude(struct tci_op *op)
 {
     const struct tci_answers *answers = op->answers;
     unsigned long long ms = (op->deadline_ns - op->begin_ns) / TCI_NS_PER_MS;
-    int silent = first_with(op, SILENT);
+    int silent = tci_answers_first(op, SILENT);
+    bool is_blocked;
     char more[160];
+
+    if (silent >= 0 && answers->by == op->comm->rank && answers->of >= 0 &&
+        answers->said[answers->of].what == SILENT)
+        silent = answers->of;
+    /* Who has not entered, since it waits for another in a call of its own, is not the cause. */
+    is_blocked = answers != NULL && answers->first_absent >= 0 &&
+                 answers->said[answers->first_absent].waits >= 0;
 
     if (conclude_mismatch(op))
         return;
@@ -339,11 +211,13 @@ static void conclude(struct tci_op *op)
         blame(op, op->comm->rank, TC_REASON_NOT_ENTERED,
               "rank %d still waits for the futures to start after, %llu ms after the call",
               op->comm->rank, ms);
-    else if (answers != NULL && answers->first_absent >= 0)
+    else if (is_blocked && tci_suspect_leaves_it(op, true))
+        return;
+    else if (answers != NULL && answers->first_absent >= 0 && !(is_blocked && silent >= 0))
         blame(op, answers->first_absent, TC_REASON_NOT_ENTERED,
               "rank %d has not entered it within %llu ms; %s: see what keeps it",
               answers->first_absent, ms, answers->text);
-    else if (leaves_it_to_the_group(op))
+    else if (tci_suspect_leaves_it(op, false))
         return;
     else if (silent >= 0 && answers->of == silent && answers->is_flowing)
         blame(op, silent, TC_REASON_SLOW,
@@ -443,7 +317,7 @@ static void on_time(struct tci_timer *timer)
     } else if (!op->is_asked) {
         ask(op);
     } else if (!op->is_probed && !op->is_held) {
-        probe(op, grace_of(op) / 4 / TCI_NS_PER_MS);
+        tci_suspect(op, grace_of(op) / 4 / TCI_NS_PER_MS);
     } else {
         conclude(op);
         return;
@@ -519,6 +393,19 @@ void tci_diagnose_dispute(struct tci_op *op, int peer, const struct tci_call *ca
                      tci_mismatch_print(op->comm, &mine, &theirs, text, sizeof(text)));
 }
 
+/* Of those that have not entered the lowest that waits for nobody in a call of its own, else the
+ * lowest. */
+static bool is_better_absent(const struct tci_answers *answers, int rank)
+{
+    int first = answers->first_absent;
+
+    if (first < 0)
+        return true;
+    if ((answers->said[first].waits >= 0) != (answers->said[rank].waits >= 0))
+        return answers->said[first].waits >= 0;
+    return rank < first;
+}
+
 void tci_diagnose_heard(struct tci_comm *comm, const struct tci_notice *answer)
 {
     struct tci_tag_name name = tci_comm_tag_name(&answer->key, (uint32_t)answer->culprit);
@@ -545,7 +432,7 @@ void tci_diagnose_heard(struct tci_comm *comm, const struct tci_notice *answer)
     said->waits = answer->number < comm->size ? answer->number : -1;
     if (said->what == ENTERED)
         snprintf(said->text, sizeof(said->text), "%.79s", answer->text);
-    if (is_absent && (answers->first_absent < 0 || answer->culprit < answers->first_absent)) {
+    if (is_absent && is_better_absent(answers, answer->culprit)) {
         answers->first_absent = answer->culprit;
         snprintf(answers->text, sizeof(answers->text), "%s", answer->text);
     }

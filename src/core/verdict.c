@@ -14,9 +14,9 @@ enum {
     /* News of a failed operation comes by way of rank 0, and may take so much longer than the end
      * of a rank that has failed. */
     GRACE_MS = 30,
-    PING_MS = 200,    /* in which a host acknowledges what was said to it: many round trips */
-    INQUIRE_MS = 400, /* and in which others can say so */
-    ARBITER_MS = 700, /* in which an arbiter has judged */
+    PING_MS = 150,    /* in which a host acknowledges what was said to it: many round trips */
+    INQUIRE_MS = 300, /* and in which others can say so */
+    ARBITER_MS = 500, /* in which an arbiter has judged */
     LISTEN_MAX_MS = 1000,
     ARBITERS_MAX = 2, /* that are tried before a rank judges alone */
     CHARGES_MAX = 16, /* the first ones count: later ones are their consequences */

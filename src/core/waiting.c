@@ -135,6 +135,19 @@ void tci_waiting_describe_last(const struct tci_comm *comm, char *text, size_t t
                  (double)(now(comm) - comm->last.at_ns) * 1e-9);
 }
 
+/* For whom this rank waits in the oldest of its calls that runs; -1: for none. */
+static int waits_elsewhere(const struct tci_comm *comm)
+{
+    for (const struct tci_list *at = comm->ops.next; at != &comm->ops; at = at->next) {
+        const struct tci_op *op = tci_container_of(at, struct tci_op, link);
+        int peer = op->state == TCI_OP_RUNNING ? tci_waits_for(op) : -1;
+
+        if (peer >= 0 && peer != comm->rank)
+            return peer;
+    }
+    return -1;
+}
+
 void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_notice *asked)
 {
     struct tci_tag_name name = tci_comm_tag_name(&asked->key, from);
@@ -164,6 +177,8 @@ void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_
                tci_tags_is_forgotten(&comm->tags, &name)) {
         answer.status = TC_ERR_CLOSED;
     }
+    if (answer.status == TC_ERR_NOT_INITIALIZED)
+        answer.number = waits_elsewhere(comm);
     if (answer.text[0] == 0)
         tci_waiting_describe_last(comm, answer.text, sizeof(answer.text));
     comm->transport->ops->notify(comm->transport, from, &answer, true);

@@ -235,6 +235,8 @@ size_t tci_boot_refuse_encode(const struct tci_error *error, uint8_t *bytes)
     TC_ASSERT(error->pub.status != TC_OK);
     put_number(bytes, (uint32_t)error->pub.status, 4);
     put_number(bytes + 4, (uint32_t)error->pub.rank, 4);
+    if (error->pub.rank >= 0)
+        bytes[4] = (uint8_t)error->reason;
     memcpy(bytes + TCI_BOOT_REFUSE_FIXED, error->text, len);
     return TCI_BOOT_REFUSE_FIXED + len;
 }
@@ -244,7 +246,7 @@ void tci_boot_refuse_decode(const uint8_t *bytes, size_t len, struct tci_error *
     static const tc_status_t known[] = {TC_ERR_TIMEOUT,   TC_ERR_PEER_LOST,   TC_ERR_ALLOC,
                                         TC_ERR_TRANSPORT, TC_ERR_INVALID_ARG, TC_ERR_AUTH};
     uint32_t number = (uint32_t)get_number(bytes, 4);
-    uint32_t rank = (uint32_t)get_number(bytes + 4, 4);
+    uint32_t rank = (uint32_t)get_number(bytes + 4, 4), reason = bytes[4];
     tc_status_t status = TC_ERR_RENDEZVOUS;
     char text[TCI_BOOT_TEXT_MAX + 1];
     size_t text_len = len - TCI_BOOT_REFUSE_FIXED;
@@ -260,7 +262,13 @@ void tci_boot_refuse_decode(const uint8_t *bytes, size_t len, struct tci_error *
         text[k] = byte >= 0x20 && byte < 0x7f ? (char)byte : '?';
     }
     text[text_len] = '\0';
-    tci_error_blame(error, status, rank < TCI_BOOT_SIZE_MAX ? (int)rank : -1,
-                    status == TC_ERR_AUTH ? TC_REASON_REFUSED_KEY : TC_REASON_NONE, "dist_init",
-                    "%s", text_len != 0 ? text : "rank 0 refuses, and does not say why");
+    if (reason < TCI_REASON_COUNT)
+        rank &= 0xffffff;
+    else
+        reason = TC_REASON_NONE;
+    if (status == TC_ERR_AUTH && reason == TC_REASON_NONE)
+        reason = TC_REASON_REFUSED_KEY;
+    tci_error_blame(error, status, rank < TCI_BOOT_SIZE_MAX ? (int)rank : -1, (tc_reason_t)reason,
+                    "dist_init", "%s",
+                    text_len != 0 ? text : "rank 0 refuses, and does not say why");
 }
