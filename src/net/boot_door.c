@@ -18,6 +18,7 @@
 /* Connections that have not said JOIN: all ranks at once, and some strangers.  One more, and the
  * oldest goes, which is the likeliest to be none of ours. */
 enum { STRANGERS_MAX = 64 };
+enum { TOLD_MAX = 16 };    /* refusals of those who have not the key: a flood fills no log */
 enum { ACCEPTS_MAX = 64 }; /* in one go, so that a flood does not hold the loop */
 
 void tci_door_drop(struct tci_guest *guest)
@@ -46,8 +47,9 @@ void tci_door_deny(struct tci_guest *guest, const struct tci_auth *auth)
     char where[TCI_ADDR_TEXT], why[256];
 
     (void)tci_auth_explain(auth, why, sizeof why);
-    tci_log(TC_LOG_WARN, "rank 0: a connection from %s is refused: %s",
-            tci_addr_print(&guest->conn.peer, where), why);
+    tci_log(root->dropped < TOLD_MAX ? TC_LOG_WARN : TC_LOG_DEBUG,
+            "rank 0: a connection from %s is refused: %s", tci_addr_print(&guest->conn.peer, where),
+            why);
     tci_boot_conn_part(&guest->conn, NULL, 0);
     root->dropped++;
     tci_door_drop(guest);

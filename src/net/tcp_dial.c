@@ -24,6 +24,7 @@
 enum { GREETING = TCI_HEAD_BYTES + TCI_HELLO_BYTES };
 enum { BACKOFF_MIN_MS = 5, BACKOFF_MAX_MS = 500, ACCEPTS_MAX = 16, ACCEPT_PAUSE_MS = 100 };
 enum { PATIENCE_MAX_MS = 8000 };
+enum { TOLD_MAX = 16 }; /* strays whose keys did not fit: a flood fills no log */
 
 struct tci_half {
     struct tci_list link; /* in tcp->halves */
@@ -430,8 +431,10 @@ static bool has_proven(struct tci_half *half)
 
     if (state != TCI_GREET_FAILED)
         return state == TCI_GREET_READY;
-    if (errno == EKEYREJECTED && half->greet.auth->reason != TCI_AUTH_GARBLED)
-        tci_log(TC_LOG_WARN, "rank %u: a connection is refused: %s", half->tcp->rank,
+    if (errno == EKEYREJECTED && half->greet.auth->state == TCI_AUTH_FAILED &&
+        half->greet.auth->reason != TCI_AUTH_GARBLED)
+        tci_log(half->tcp->stats.strays < TOLD_MAX ? TC_LOG_WARN : TC_LOG_DEBUG,
+                "rank %u: a connection is refused: %s", half->tcp->rank,
                 tci_auth_explain(half->greet.auth, text, sizeof(text)));
     half_free(half, false);
     return false;
