@@ -14,6 +14,10 @@
 #include <unistd.h>
 
 #include "core/base.h"
+#include "core/comm.h"
+#include "core/mux.h"
+#include "net/shm.h"
+#include "net/tcp_link.h"
 #include "support/world.h"
 
 static const char key_a[] = "0123456789abcdef0123456789abcdef", key_b[] = "another key of 16+";
@@ -227,6 +231,46 @@ static void a_key_on_the_second_rank_alone_is_told_at_once(void **state)
     }
 }
 
+static struct tci_tcp *tcp_of(tc_dist_ctx *group)
+{
+    return tci_tcp_of(tci_shm_below(tci_mux_of(tci_comm_of(group)->transport)->below));
+}
+
+/* Somebody sees to it that who dials one rank gets another, which has the key too.  It takes the ten
+ * seconds that a rank goes on trying. */
+static void who_dials_a_rank_is_not_content_with_another(void **state)
+{
+    uint8_t said = 1, heard = 0;
+    struct world world;
+    tc_config config;
+    tc_future *send, *recv;
+
+    (void)state;
+    if (test_effort() < 2)
+        skip();
+    tc_config_default(&config);
+    config.key = key_a;
+    config.key_bytes = sizeof(key_a) - 1;
+    config.encryption = 1;
+    world_open(&world, 3, &config);
+    tcp_of(world.group[1])->addrs[2] = tcp_of(world.group[1])->addrs[0];
+
+    recv = tc_recv_async(world.group[2], 1, &heard, 1, TC_DTYPE_U8, 1, NULL);
+    send = tc_send_async(world.group[1], 1, &said, 1, TC_DTYPE_U8, 2, NULL);
+
+    assert_int_not_equal(tc_future_wait(send, -1), TC_OK);
+    assert_non_null(strstr(tc_future_error(send)->message, "what was meant for another rank"));
+    assert_int_not_equal(tc_future_wait(recv, -1), TC_OK);
+    assert_int_equal(heard, 0);
+    tc_future_release(send);
+    tc_future_release(recv);
+    for (int r = 0; r < 3; r++) {
+        tc_dist_close(world.group[r]);
+        world.group[r] = NULL;
+    }
+    world_close(&world);
+}
+
 /* ---- Identities ------------------------------------------------------------------------------ */
 
 /* A rank that calls an authenticated constructor, in a thread. */
@@ -431,6 +475,7 @@ int main(void)
         cmocka_unit_test(to_encrypt_takes_a_key),
         cmocka_unit_test(each_mistake_has_its_own_words),
         cmocka_unit_test(a_key_on_the_second_rank_alone_is_told_at_once),
+        cmocka_unit_test(who_dials_a_rank_is_not_content_with_another),
         cmocka_unit_test(ranks_prove_who_they_are),
         cmocka_unit_test(a_rank_changes_its_key_before_the_others_do),
         cmocka_unit_test(another_identity_number_or_secret_is_refused),
