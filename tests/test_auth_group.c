@@ -236,8 +236,8 @@ static struct tci_tcp *tcp_of(tc_dist_ctx *group)
     return tci_tcp_of(tci_shm_below(tci_mux_of(tci_comm_of(group)->transport)->below));
 }
 
-/* Somebody sees to it that who dials one rank gets another, which has the key too.  It takes the ten
- * seconds that a rank goes on trying. */
+/* Somebody sees to it that who dials one rank gets another, which has the key too.  It takes the
+ * ten seconds that a rank goes on trying. */
 static void who_dials_a_rank_is_not_content_with_another(void **state)
 {
     uint8_t said = 1, heard = 0;
