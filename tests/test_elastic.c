@@ -44,9 +44,10 @@ static void weights_are_those_of_the_same_history(void **state)
                                          "--hidden", "16", "--rows", "8"),
             0);
         assert_non_null(strstr(train.out.data, "those of a plain simulation, bit for bit"));
-        assert_int_equal(tool_count(train.out.data, "is killed"), test_effort() == 2 ? 9 : 5);
-        assert_int_equal(tool_count(train.out.data, " joins, as rank 3 of 4"),
-                         test_effort() == 2 ? 9 : 5);
+        /* Some moments pass before the supervisor sees them. */
+        size_t killed = tool_count(train.out.data, "is killed");
+        assert_true(killed >= 2);
+        assert_int_equal(tool_count(train.out.data, " joins, as rank 3 of 4"), killed);
         tool_close(&train);
     }
 }

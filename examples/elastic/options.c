@@ -83,5 +83,6 @@ void options_parse(struct options *options, int argc, char **argv)
                                 .rows = 32,
                                 .hidden = 64,
                                 .seed = 1};
+    argp_err_exit_status = EXIT_USAGE;
     argp_parse(&argp, argc, argv, 0, NULL, options);
 }

@@ -101,12 +101,25 @@ static void kill_one(struct supervisor *supervisor, const struct members *member
                supervisor->options->steps, victim);
 }
 
+/* Nobody is missing, and nobody is on the way in or out: what is told may be some steps old. */
+static bool are_all_there(const struct supervisor *supervisor, const struct members *members)
+{
+    bool has_newest = false;
+
+    for (uint32_t r = 0; r < members->count; r++) {
+        if (members->ids[r] >= supervisor->count || supervisor->workers[members->ids[r]].is_killed)
+            return false;
+        has_newest = has_newest || members->ids[r] + 1 == supervisor->count;
+    }
+    return has_newest && members->count == supervisor->options->ranks;
+}
+
 static void on_step(struct supervisor *supervisor, const struct report *report)
 {
     size_t every = supervisor->options->kill_every;
     bool is_due = every > 0 && report->waits && report->step + 1 >= supervisor->next_kill &&
-                  report->members.count == supervisor->options->ranks &&
-                  supervisor->next_kill + every / 2 < supervisor->options->steps;
+                  are_all_there(supervisor, &report->members) &&
+                  report->step + 1 + every < supervisor->options->steps;
 
     if (report->step < supervisor->options->steps)
         supervisor->outcome->history[report->step] = report->members;
