@@ -26,6 +26,7 @@
 #define SIZE_BYTES_MAX   ((uint64_t)1 << 40)
 #define TRACE_EVENTS_MAX ((uint64_t)1 << 24)
 #define SPIN_US_MAX      1000000
+#define CONNECTIONS_MAX  8
 
 static const char *const mode_names[] = {"thread", "manual", "host"};
 static const char *const numerics_names[] = {"default", "canonical", "fast", "exact"};
@@ -424,6 +425,9 @@ static tc_status_t resolve_all(tc_config *config, struct tci_error *error)
     if (status == TC_OK)
         status = resolve_size(&config->trace_events, "TCDIST_TRACE_EVENTS", TRACE_EVENTS_MAX,
                               TRACE_EVENTS, error);
+    if (status == TC_OK)
+        status =
+            resolve_size(&config->connections, "TCDIST_CONNECTIONS", CONNECTIONS_MAX, 1, error);
     if (status == TC_OK)
         status = resolve_spin(config, error);
     if (status == TC_OK)

@@ -68,6 +68,9 @@ typedef struct tc_config {
      * "=0,1,0,1": a host a rank; "auto": found out.  NULL: TCDIST_HOSTS [auto].  Rank 0's counts;
      * a group of another size cannot be formed.  Of no effect where descriptors link the ranks. */
     const char *hosts;
+    /* Connections between two ranks, 1 to 8, over which large messages are striped; one that breaks
+     * is left out until it stands again.  0: TCDIST_CONNECTIONS [1].  The lower rank's count. */
+    size_t connections;
     /* How long a peer may stay away whose connection broke, before it is lost: until then the
      * connection is made again, and nothing is noticed of it.  0: TCDIST_HEAL in seconds, or none
      * [half of timeout_ms, 15 s without one]; -1: never made again. */

@@ -7,11 +7,17 @@
 #include "core/transport.h"
 
 /* What a transport writes into xfer.room. */
-enum { TCI_ROOM_FLAGS, TCI_ROOM_DONE, TCI_ROOM_CARRY /* two words */ };
+enum {
+    TCI_ROOM_FLAGS, /* of a receive the number of its grant is above the flags */
+    TCI_ROOM_DONE,  /* bytes that were received, or are framed */
+    TCI_ROOM_SURE,  /* bytes that are here or in a frame that is being read; or that the peer has */
+    TCI_ROOM_GRANT  /* of a send: the number that came with its credit */
+};
 enum {
     TCI_XFER_BEGUN = 1,   /* a receive: its first piece has come */
     TCI_XFER_GRANTED = 2, /* a receive: its credit has been sent */
-    TCI_XFER_SEEN = 4     /* a send: was waiting when the probe timer looked last */
+    TCI_XFER_GRANT_SHIFT = 8,
+    TCI_XFER_SEEN = 4 /* a send: was waiting when the probe timer looked last */
 };
 
 /* Transfers in the order in which they were added, linked through their room. */

@@ -183,6 +183,8 @@ struct tci_transport_stats {
     uint64_t bytes_kept;    /* sent, and kept here until the peer has them */
     uint64_t breaks, heals; /* connections that broke while their peer lived, and stand again */
     uint32_t links_open;
+    uint64_t bytes_beside; /* of those sent, over further connections of a link */
+    uint32_t sides_open;   /* further connections of those links */
 };
 
 /* How the link with a peer stands. */

@@ -128,7 +128,8 @@ static const char *check_piece(const struct tci_frame *frame)
             return "an empty piece of a message that is not empty";
         return NULL;
     }
-    if (frame->offset != 0 && (frame->kind != TCI_FRAME_NOTICE || frame->offset >> 32 == 0))
+    if (frame->offset != 0 && frame->kind != TCI_FRAME_CREDIT &&
+        (frame->kind != TCI_FRAME_NOTICE || frame->offset >> 32 == 0))
         return "a frame of control with an offset";
     return NULL;
 }
@@ -260,19 +261,18 @@ void tci_hello_encode(const struct tci_hello *hello, uint8_t *payload)
     put64(payload + 24, hello->token);
     put64(payload + 32, hello->received);
     put32(payload + 40, hello->attempt);
+    put32(payload + 44, hello->index);
 }
 
 const char *tci_hello_decode(const uint8_t *payload, struct tci_hello *hello_out)
 {
-    for (int i = 44; i < TCI_HELLO_BYTES; i++)
-        if (payload[i] != 0)
-            return "a greeting with reserved bytes";
     memcpy(hello_out->group_id, payload, sizeof(hello_out->group_id));
     hello_out->from = get32(payload + 16);
     hello_out->to = get32(payload + 20);
     hello_out->token = get64(payload + 24);
     hello_out->received = get64(payload + 32);
     hello_out->attempt = get32(payload + 40);
+    hello_out->index = get32(payload + 44);
     if (hello_out->attempt == 0 && (hello_out->received != 0 || hello_out->token == 0))
         return "a first greeting that goes on with a link";
     return NULL;

@@ -19,6 +19,8 @@ enum tci_frame_kind {
     TCI_FRAME_HELLO,    /* first frame of a new connection */
     TCI_FRAME_WELCOME,  /* its answer: the link stands */
     TCI_FRAME_REFUSE,   /* or: it does not, the other side's own connection is used */
+    TCI_FRAME_SIDE,     /* a side connection has ended: tag: which; use: how often it was made;
+                         * total: bytes that had come over it */
     TCI_FRAME_TOKEN,    /* tag: what the ends of a link know it by when it is made again */
     TCI_FRAME_END       /* one past the last */
 };
@@ -39,7 +41,8 @@ struct tci_frame {
     uint64_t length; /* of this frame's payload */
     uint64_t total;  /* of the message */
     uint32_t seq;    /* counts the frames of a link and direction, from 0 */
-    uint64_t ack;    /* eager bytes that the sender of this frame has consumed so far */
+    uint64_t ack;    /* eager bytes that the sender of this frame has consumed so far; of a piece of
+                      * a large message: the number of its grant */
 };
 
 void tci_frame_encode(const struct tci_frame *frame, uint8_t *wire);
@@ -66,13 +69,14 @@ void tci_notice_encode(const struct tci_notice *notice, struct tci_frame *frame_
 const char *tci_notice_decode(const struct tci_frame *frame, const uint8_t *payload,
                               struct tci_notice *notice_out);
 
-/* Who calls whom, and, where a link is made again, from where it goes on.  WELCOME repeats what it
- * answers, but for `received`. */
+/* Who calls whom, by which connection, and, where a link is made again, from where it goes on.
+ * WELCOME repeats what it answers, but for `received`. */
 struct tci_hello {
     uint8_t group_id[16];
     uint32_t from, to;
     uint64_t token;    /* of the link */
     uint64_t received; /* bytes of the reader's stream that its writer has */
+    uint32_t index;    /* 0: the connection that a link begins with; else one at its side */
     uint32_t attempt;  /* 0: a new link; else the tries of `from` to make it again, this one too */
 };
 void tci_hello_encode(const struct tci_hello *hello, uint8_t *payload);

@@ -9,7 +9,7 @@
 #include "net/shm_link.h"
 
 /* What a receive has in its room. */
-enum { ROOM_PULL = TCI_ROOM_CARRY };
+enum { ROOM_PULL = TCI_ROOM_DONE + 1 };
 
 static struct tci_shm_pull *pull_of(const struct tci_xfer *xfer)
 {

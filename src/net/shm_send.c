@@ -10,7 +10,7 @@
 #include "net/shm_link.h"
 
 /* What a send has in its room. */
-enum { ROOM_LOAN = TCI_ROOM_CARRY };
+enum { ROOM_LOAN = TCI_ROOM_DONE + 1 };
 
 enum { LOANS_FIRST = 64 };
 

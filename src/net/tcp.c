@@ -40,6 +40,13 @@ static void read_and_break(struct tci_link *link)
         tci_link_break(link, link->send_errno);
 }
 
+/* A link that ends takes its other connections out of the lists, maybe the one that was next: the
+ * rest has its turn at the next poll. */
+static struct tci_list *still(struct tci_list *next, struct tci_list *list)
+{
+    return tci_list_is_empty(next) ? list : next;
+}
+
 static unsigned poll_links(struct tci_source *source, unsigned budget)
 {
     struct tci_tcp *tcp = tci_container_of(source, struct tci_tcp, source);
@@ -48,7 +55,7 @@ static unsigned poll_links(struct tci_source *source, unsigned budget)
     unsigned work = 0;
 
     tcp->passes++;
-    for (at = tcp->sending.next; at != &tcp->sending; at = next) {
+    for (at = tcp->sending.next; at != &tcp->sending; at = still(next, &tcp->sending)) {
         struct tci_link *link = tci_container_of(at, struct tci_link, sending_link);
 
         next = at->next;
@@ -58,11 +65,11 @@ static unsigned poll_links(struct tci_source *source, unsigned budget)
             work++;
         }
     }
-    for (at = tcp->open.next; at != &tcp->open && work < budget; at = next) {
+    for (at = tcp->open.next; at != &tcp->open && work < budget; at = still(next, &tcp->open)) {
         struct tci_link *link = tci_container_of(at, struct tci_link, open_link);
 
         next = at->next;
-        if (are_few || link->live > 0)
+        if (are_few || link->main->live > 0)
             work += tci_link_read(link);
     }
     /* Nobody is always the first. */
@@ -245,6 +252,16 @@ static void tcp_caps(const struct tci_transport *self, struct tci_caps *caps_out
         (struct tci_caps){.eager_max = tcp->eager_max, .latency_us = 6.0, .gbytes_per_s = 5.0};
 }
 
+static void add_stats(const struct tci_link *link, struct tci_transport_stats *stats)
+{
+    stats->bytes_kept += tci_log_kept(&link->log);
+    for (int i = 0; i < TCI_TCP_SIDES; i++)
+        if (link->sides[i] != NULL) {
+            stats->bytes_kept += tci_log_kept(&link->sides[i]->log);
+            stats->sides_open += link->sides[i]->state == TCI_LINK_UP;
+        }
+}
+
 static void tcp_stats(const struct tci_transport *self, struct tci_transport_stats *stats_out)
 {
     const struct tci_tcp *tcp = (const struct tci_tcp *)self;
@@ -252,7 +269,7 @@ static void tcp_stats(const struct tci_transport *self, struct tci_transport_sta
     *stats_out = tcp->stats;
     for (uint32_t i = 0; i < tcp->size; i++)
         if (tcp->links[i] != NULL)
-            stats_out->bytes_kept += tci_log_kept(&tcp->links[i]->log);
+            add_stats(tcp->links[i], stats_out);
 }
 
 /* ---- Leaving ---- */
@@ -371,6 +388,7 @@ static void close_gently(struct tci_link *link)
                 break;
     }
     tci_link_fini(link);
+    tci_sides_free(link);
     tci_free(link);
 }
 
@@ -453,6 +471,7 @@ static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
         tcp->eager_max = TCI_TCP_EAGER_MAX;
     tcp->window = tci_max(TCI_TCP_WINDOW, 4 * (tcp->eager_max + TCI_TCP_EAGER_COST));
     tcp->heal_ns = heal_time(&context->config);
+    tcp->connections = (uint32_t)tci_min(context->config.connections, TCI_TCP_SIDES + 1);
     memcpy(tcp->group_id, result->group_id, TCI_GROUP_ID);
     tcp->keyring = tci_keyring_ref(result->keyring);
     tci_list_init(&tcp->open);

@@ -77,6 +77,10 @@ void tci_link_dial_failed(struct tci_link *link, int error)
     struct tci_tcp *tcp = link->tcp;
     uint64_t next_ns = now_plus_ms(tcp, link->backoff_ms);
 
+    if (link->index != 0) {
+        tci_side_dial_failed(link);
+        return;
+    }
     tci_watch_del(&link->watch);
     if (link->fd >= 0)
         close(link->fd);
@@ -251,6 +255,10 @@ void tci_link_on_dial_timer(struct tci_timer *timer)
 {
     struct tci_link *link = tci_container_of(timer, struct tci_link, timer);
 
+    if (link->index != 0) {
+        tci_side_on_timer(link);
+        return;
+    }
     if (link->state == TCI_LINK_HEALING) {
         tci_link_on_heal_timer(link);
         return;
@@ -385,6 +393,26 @@ static enum tci_heal_answer judge(const struct tci_half *half, const struct tci_
     return TCI_HEAL_LATER;
 }
 
+static void half_greeted_beside(struct tci_half *half, const struct tci_hello *hello)
+{
+    struct tci_link *main = half->tcp->links[hello->from];
+    struct tci_link *side = main == NULL ? NULL : tci_side_wanted(main, hello);
+    struct tci_hello reply = *hello;
+    struct tci_crypt *crypt = NULL;
+    int fd = half->fd;
+    bool is_taken = side != NULL && send_greeting(&half->greet, fd, TCI_FRAME_WELCOME, &reply, 0) &&
+                    tci_greet_end(&half->greet, &crypt) == 0;
+
+    half_free(half, is_taken);
+    if (!is_taken)
+        return;
+    side->crypt = crypt;
+    if (tci_link_up(side, fd) == 0)
+        return;
+    close(fd);
+    tci_side_break(side);
+}
+
 static void half_greeted(struct tci_half *half, const struct tci_hello *hello)
 {
     struct tci_tcp *tcp = half->tcp;
@@ -467,7 +495,10 @@ static void on_half_ready(struct tci_watch *watch, uint32_t ready)
         half_free(half, false);
         return;
     }
-    half_greeted(half, &hello);
+    if (hello.index != 0)
+        half_greeted_beside(half, &hello);
+    else
+        half_greeted(half, &hello);
 }
 
 static void on_half_timer(struct tci_timer *timer)

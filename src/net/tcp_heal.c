@@ -87,7 +87,11 @@ void tci_link_break(struct tci_link *link, int error)
 {
     struct tci_tcp *tcp = link->tcp;
 
-    if (!may_heal(link) || !is_of_connection(error)) {
+    if (link->index != 0 && is_of_connection(error)) {
+        tci_side_break(link);
+        return;
+    }
+    if (link->index != 0 || !may_heal(link) || !is_of_connection(error)) {
         lose_now(link, error);
         return;
     }
@@ -187,6 +191,15 @@ void tci_link_hello(struct tci_link *link, struct tci_hello *hello_out)
 {
     struct tci_tcp *tcp = link->tcp;
 
+    if (link->index != 0) {
+        *hello_out = (struct tci_hello){.from = tcp->rank,
+                                        .to = link->peer,
+                                        .token = link->main->heal.token,
+                                        .index = link->index,
+                                        .attempt = link->made};
+        memcpy(hello_out->group_id, tcp->group_id, TCI_GROUP_ID);
+        return;
+    }
     if (link->state == TCI_LINK_HEALING)
         link->heal.tries++;
     else if (link->heal.token == 0)
@@ -210,6 +223,10 @@ static void note_healed(struct tci_link *link)
 
 const char *tci_link_resume(struct tci_link *link, const struct tci_hello *hello)
 {
+    if (hello->index != link->index)
+        return "an answer to another greeting";
+    if (link->index != 0)
+        return hello->attempt == link->made ? NULL : "an answer to another greeting";
     if (hello->attempt != link->heal.tries ||
         (link->heal.token != 0 && hello->token != link->heal.token))
         return "an answer to another greeting";

@@ -84,6 +84,8 @@ static void on_pulse(struct tci_timer *timer)
             next_ms = PULSE_CLOSE_MS;
         if (is_silent(link, &info))
             tci_link_break(link, ETIMEDOUT);
+        if (tci_list_is_empty(next))
+            break; /* it has ended with this one */
     }
     (void)tcp->exec->ops->timer_set(tcp->exec, timer,
                                     tcp->exec->ops->now_ns(tcp->exec) + next_ms * TCI_NS_PER_MS);

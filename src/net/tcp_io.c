@@ -27,7 +27,7 @@ static void add_input(const struct tci_link *link, struct reading *reading, bool
 {
     size_t len = TCI_TCP_INPUT;
 
-    if (link->large > 0)
+    if (link->main->large > 0)
         len = TCI_HEAD_BYTES - (is_head ? link->rx.have : 0);
     reading->iov[reading->count++] = (struct iovec){link->tcp->input, len};
 }
@@ -41,12 +41,12 @@ static void prepare(struct tci_link *link, struct reading *reading)
 
     *reading = (struct reading){0};
     if (rx->mode == TCI_RX_HEAD || rx->mode == TCI_RX_NOTICE ||
-        (left < DIRECT_MIN && link->large == 0)) {
+        (left < DIRECT_MIN && link->main->large == 0)) {
         add_input(link, reading, rx->mode == TCI_RX_HEAD);
         return;
     }
     if (rx->mode == TCI_RX_XFER && xfer->fold == NULL) {
-        reading->iov[0].iov_base = (uint8_t *)xfer->data + xfer->room[TCI_ROOM_DONE];
+        reading->iov[0].iov_base = (uint8_t *)xfer->data + rx->place.at;
         reading->iov[0].iov_len = tci_min(left, READ_MAX_BYTES);
     } else if (rx->mode == TCI_RX_EARLY) {
         reading->iov[0] = (struct iovec){rx->early->payload + rx->early->filled, left};
@@ -65,12 +65,15 @@ static void placed(struct tci_link *link, size_t len)
     struct tci_rx *rx = &link->rx;
 
     rx->left -= len;
-    if (rx->mode == TCI_RX_EARLY)
+    link->received += len;
+    if (rx->mode == TCI_RX_EARLY) {
         rx->early->filled += len;
-    else if (rx->mode == TCI_RX_XFER && rx->xfer->fold == NULL)
+    } else if (rx->mode == TCI_RX_XFER && rx->xfer->fold == NULL) {
         rx->xfer->room[TCI_ROOM_DONE] += len;
-    else if (rx->mode == TCI_RX_XFER)
-        tci_xfer_deliver(tcp, rx->xfer, tcp->staging, len);
+        rx->place.at += len;
+    } else if (rx->mode == TCI_RX_XFER) {
+        tci_xfer_deliver(tcp, rx->xfer, &rx->place, tcp->staging, len);
+    }
 }
 
 /* A part of the payload that lies in the input. */
@@ -80,7 +83,7 @@ static void copy_payload(struct tci_link *link, const uint8_t *from, size_t len)
 
     rx->left -= len;
     if (rx->mode == TCI_RX_XFER) {
-        tci_xfer_deliver(link->tcp, rx->xfer, from, len);
+        tci_xfer_deliver(link->tcp, rx->xfer, &rx->place, from, len);
     } else if (rx->mode == TCI_RX_EARLY) {
         memcpy(rx->early->payload + rx->early->filled, from, len);
         rx->early->filled += len;
@@ -114,6 +117,7 @@ static const char *take_input(struct tci_link *link, const uint8_t *at, size_t l
 
         if (rx->mode == TCI_RX_HEAD) {
             part = tci_min(len, TCI_HEAD_BYTES - rx->have);
+            link->received += part;
             if (part == TCI_HEAD_BYTES) {
                 wrong = take_head(link, at);
             } else {
@@ -125,6 +129,7 @@ static const char *take_input(struct tci_link *link, const uint8_t *at, size_t l
             }
         } else {
             part = tci_min(len, (size_t)rx->left);
+            link->received += part;
             copy_payload(link, at, part);
             if (rx->left == 0)
                 wrong = tci_link_on_payload(link);
@@ -141,7 +146,6 @@ static const char *take(struct tci_link *link, const struct reading *reading, si
     const char *wrong = NULL;
 
     link->tcp->stats.bytes_received += len;
-    link->received += len;
     if (reading->iov[0].iov_base != link->tcp->input) {
         size_t part = tci_min(len, reading->iov[0].iov_len);
 

@@ -23,6 +23,14 @@ struct tci_link *tci_link_get(struct tci_tcp *tcp, uint32_t peer)
     link = tci_alloc(sizeof(*link));
     if (link == NULL)
         return NULL;
+    tci_link_init(link, tcp, peer);
+    link->main = link;
+    tcp->links[peer] = link;
+    return link;
+}
+
+void tci_link_init(struct tci_link *link, struct tci_tcp *tcp, uint32_t peer)
+{
     link->tcp = tcp;
     link->peer = peer;
     link->fd = -1;
@@ -32,8 +40,6 @@ struct tci_link *tci_link_get(struct tci_tcp *tcp, uint32_t peer)
     tci_list_init(&link->open_link);
     tci_list_init(&link->sending_link);
     tci_list_init(&link->flows);
-    tcp->links[peer] = link;
-    return link;
 }
 
 static void on_ready(struct tci_watch *watch, uint32_t ready)
@@ -72,6 +78,10 @@ int tci_link_up(struct tci_link *link, int fd)
     link->fd = fd;
     link->state = TCI_LINK_UP;
     tci_list_add(&tcp->open, &link->open_link);
+    if (link->index != 0) {
+        tci_sides_wake(link->main);
+        return 0;
+    }
     tcp->stats.links_open++;
     show_link(link, TCI_TRACE_LINK_UP);
     if (tcp->is_leaving || link->is_leaving)
@@ -79,6 +89,8 @@ int tci_link_up(struct tci_link *link, int fd)
     if (tci_link_has_output(link) && tci_list_is_empty(&link->sending_link))
         tci_list_add(&tcp->sending, &link->sending_link);
     tci_link_end_probe(link, true);
+    if (link->side_count == 0)
+        tci_sides_start(link);
     return 0;
 }
 
@@ -114,7 +126,7 @@ static void end_early(void *arg, struct tci_early *early)
 void tci_link_drop_fd(struct tci_link *link)
 {
     tci_watch_del(&link->watch);
-    if (link->state == TCI_LINK_UP) {
+    if (link->state == TCI_LINK_UP && link->index == 0) {
         link->tcp->stats.links_open--;
         show_link(link, TCI_TRACE_LINK_DOWN);
     }
@@ -142,6 +154,7 @@ static void link_end(struct tci_link *link, tc_status_t status)
     tci_match_each_xfer(&tcp->match, end_xfer, &ending);
     tci_match_each_early(&tcp->match, end_early, &ending);
     tci_log_fini(&link->log);
+    tci_sides_end(link);
     TC_ASSERT(link->live == 0);
     tci_link_end_probe(link, false);
 }
@@ -191,6 +204,7 @@ void tci_link_lose(struct tci_link *link, tc_reason_t reason, const char *fmt, .
     char addr[TCI_ADDR_TEXT], text[180], how[256];
     va_list args;
 
+    link = link->main;
     if (link->state == TCI_LINK_DOWN)
         return;
     va_start(args, fmt);

@@ -16,12 +16,14 @@
  *   tcp_dial.c  links are made: dialed, accepted, greeted
  *   tcp_link.c  links begin and end; frames of control
  *   tcp_send.c  messages wait, take turns and go out
+ *   tcp_probe.c messages whose credit does not come show their call
  *   tcp_recv.c  frames are matched with receives
  *   tcp_look.c  how links stand
  *   tcp_hear.c  hosts are heard, or found silent
  *   tcp_io.c    bytes are read into frames and to their places
  *   tcp_log.c   what was sent is kept until the peer has it
  *   tcp_heal.c  a connection that broke is made again, and goes on where it was
+ *   tcp_side.c  further connections of a link: pieces of large messages go over them too
  */
 
 enum {
@@ -43,6 +45,7 @@ enum {
     TCI_TCP_STAGING = 256 * 1024,        /* folded at once: stays in the second-level cache */
     TCI_TCP_EARLY_MAX = 1 << 18,         /* credits and wants that a peer may have us remember */
     TCI_TCP_HALF_MAX = 64,               /* accepted connections that have not greeted yet */
+    TCI_TCP_SIDES = 7,                   /* connections of a link besides the main one */
     TCI_TCP_GREET_MS = 5000,
     TCI_TCP_DIAL_MS = 10000,
     /* Every rank listens before any knows its address, so who refuses is gone: as many tries take
@@ -69,11 +72,18 @@ enum tci_link_state {
 /* Where the payload of the frame that is being read goes. */
 enum tci_rx_mode { TCI_RX_HEAD, TCI_RX_XFER, TCI_RX_EARLY, TCI_RX_NOTICE, TCI_RX_DISCARD };
 
+/* How far a payload has come to its place. */
+struct tci_place {
+    uint64_t at;       /* in the message */
+    uint8_t carry[16]; /* bytes of an element that is not complete yet, where it is folded */
+};
+
 struct tci_rx {
     uint8_t mode;
-    unsigned have;           /* bytes of the header, or of a notice */
-    uint64_t left;           /* bytes of the payload that are still to come */
-    struct tci_xfer *xfer;   /* with XFER; stays in the table of receives */
+    unsigned have;         /* bytes of the header, or of a notice */
+    uint64_t left;         /* bytes of the payload that are still to come */
+    struct tci_xfer *xfer; /* with XFER; stays in the table of receives */
+    struct tci_place place;
     struct tci_early *early; /* with EARLY; in the table of what came early */
     struct tci_frame frame;
     uint8_t head[TCI_HEAD_BYTES];
@@ -137,6 +147,13 @@ struct tci_link {
         uint32_t seen;      /* the last of the peer's */
         uint32_t patience_ms;
     } heal;
+    /* Connections at the side of the main one, which is the link's first: for pieces alone. */
+    struct tci_link *main;                 /* itself, where it is the main one */
+    uint32_t index;                        /* 0: the main one */
+    struct tci_link *sides[TCI_TCP_SIDES]; /* of the main one: owned; NULL: never made */
+    unsigned side_count;
+    uint32_t made;        /* of a side: how often it was made, or tried to */
+    uint64_t grants;      /* credits that were sent */
     uint32_t live, sends; /* transfers with this peer; of these, sends */
     uint32_t large;       /* receives whose credit has been sent */
 };
@@ -167,11 +184,12 @@ struct tci_tcp {
     uint64_t probe_ms;
     size_t eager_max;
     uint64_t window;
-    uint64_t heal_ns; /* how long a peer may stay away; 0: not at all */
-    uint8_t *input;   /* owned, TCI_TCP_INPUT */
-    uint8_t *staging; /* owned, TCI_TCP_STAGING and room for an element */
-    uint64_t live;    /* transfers in all */
-    uint64_t passes;  /* polls so far, and one */
+    uint32_t connections; /* of a link to a higher rank */
+    uint64_t heal_ns;     /* how long a peer may stay away; 0: not at all */
+    uint8_t *input;       /* owned, TCI_TCP_INPUT */
+    uint8_t *staging;     /* owned, TCI_TCP_STAGING and room for an element */
+    uint64_t live;        /* transfers in all */
+    uint64_t passes;      /* polls so far, and one */
     bool is_leaving;
     bool is_parting;             /* leaving, without waiting for the others */
     struct tci_timer left_timer; /* tells the sink that everyone has left, not from a verb */
@@ -210,6 +228,7 @@ void tci_tcp_look(struct tci_transport *self);
 
 /* The link to a peer, made but not dialed when it is new; NULL: no memory. */
 struct tci_link *tci_link_get(struct tci_tcp *tcp, uint32_t peer);
+void tci_link_init(struct tci_link *link, struct tci_tcp *tcp, uint32_t peer);
 /* A connection that stands becomes the link.  -1: the reactor refuses it. */
 int tci_link_up(struct tci_link *link, int fd);
 /* The end of a link, with a text "rank 2 <text> (tcp 127.0.0.1:4100)". */
@@ -293,10 +312,36 @@ void tci_link_auth_config(const struct tci_tcp *tcp, uint32_t peer, bool is_dial
 /* The time to link is over, and the keys did not fit. */
 void tci_link_lose_denied(struct tci_link *link);
 
+/* ---- tcp_side.c ---- */
+
+/* The main connection stands: the lower rank dials the others. */
+void tci_sides_start(struct tci_link *link);
+void tci_sides_end(struct tci_link *link);
+void tci_sides_free(struct tci_link *link);
+/* There are pieces to send. */
+void tci_sides_wake(struct tci_link *link);
+/* What a side that has ended had sent, and its peer has not got, goes over the main one. */
+bool tci_sides_have_rest(const struct tci_link *link);
+bool tci_sides_put_rest(struct tci_link *link);
+/* A receive ends that may be in the middle of a piece, over any connection. */
+void tci_sides_forget(struct tci_link *link, const struct tci_xfer *xfer);
+/* It failed while it stood, or while it was dialed. */
+void tci_side_break(struct tci_link *side);
+void tci_side_dial_failed(struct tci_link *side);
+void tci_side_on_timer(struct tci_link *side);
+/* The peer says that a side has ended: NULL, or what is wrong with that. */
+const char *tci_side_on_told(struct tci_link *link, const struct tci_frame *frame);
+/* The peer has dialed a side of a link: which one it is to be; NULL: it may not. */
+struct tci_link *tci_side_wanted(struct tci_link *link, const struct tci_hello *hello);
+
 /* ---- tcp_send.c ---- */
 
+/* A piece of a large message into the log of a connection; false: no memory. */
+bool tci_link_put_piece(struct tci_link *link, struct tci_xfer *xfer, uint64_t offset,
+                        size_t length);
+
 /* Of the log of a link. */
-void tci_link_on_release(struct tci_log *log, struct tci_xfer *xfer, uint64_t len, bool is_last);
+void tci_link_on_release(struct tci_log *log, struct tci_xfer *xfer, uint64_t len);
 
 void tci_tcp_post_send(struct tci_transport *self, struct tci_xfer *xfer);
 /* Write what can be written; true when something was. */
@@ -307,6 +352,9 @@ void tci_link_on_credit(struct tci_link *link, const struct tci_frame *frame);
 void tci_link_end_send(struct tci_link *link, struct tci_xfer *xfer, tc_status_t status);
 /* Take out and complete sends of a tag (NULL: all). */
 void tci_link_abort_sends(struct tci_link *link, const struct tci_key *key, tc_status_t status);
+
+/* ---- tcp_probe.c ---- */
+
 void tci_tcp_probe_start(struct tci_tcp *tcp);
 void tci_tcp_on_probe_timer(struct tci_timer *timer);
 
@@ -318,7 +366,8 @@ const char *tci_link_on_frame(struct tci_link *link);
 /* The payload is complete. */
 const char *tci_link_on_payload(struct tci_link *link);
 /* Payload in order: copied, or folded. */
-void tci_xfer_deliver(struct tci_tcp *tcp, struct tci_xfer *xfer, const uint8_t *from, size_t len);
+void tci_xfer_deliver(struct tci_tcp *tcp, struct tci_xfer *xfer, struct tci_place *place,
+                      const uint8_t *from, size_t len);
 /* A receive ends: out of the table, completed. */
 void tci_link_end_recv(struct tci_link *link, struct tci_xfer *xfer, tc_status_t status);
 /* Something early is dropped or used up. */

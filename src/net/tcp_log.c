@@ -131,7 +131,7 @@ void tci_log_add(struct tci_log *log, size_t len)
 }
 
 void tci_log_add_payload(struct tci_log *log, struct tci_xfer *xfer, const uint8_t *data,
-                         size_t len, bool is_last, size_t later)
+                         size_t len, size_t later)
 {
     struct tci_span *span;
 
@@ -139,7 +139,6 @@ void tci_log_add_payload(struct tci_log *log, struct tci_xfer *xfer, const uint8
     span = new_span(log, len);
     span->data = data;
     span->xfer = xfer;
-    span->is_last = is_last;
     if (later == 0)
         return;
     span->is_in_ring = true;
@@ -174,7 +173,7 @@ static void copy_in(struct tci_log *log, struct tci_span *span)
     memcpy(ring_at(log, span->at), span->data, (size_t)span->len);
     span->data = NULL;
     span->xfer = NULL;
-    log->release(log, xfer, span->len, span->is_last);
+    log->release(log, xfer, span->len);
 }
 
 void tci_log_sent(struct tci_log *log, size_t len)
@@ -229,7 +228,7 @@ bool tci_log_ack(struct tci_log *log, uint64_t position)
             log->head = span->at + span->len;
         span->xfer = NULL;
         if (xfer != NULL)
-            log->release(log, xfer, span->len, span->is_last);
+            log->release(log, xfer, span->len);
     }
     if (log->first == log->last)
         log->head = log->tail;
@@ -243,6 +242,15 @@ bool tci_log_rewind(struct tci_log *log, uint64_t position)
     log->sent = position;
     log->next = log->first;
     return true;
+}
+
+void tci_log_drop(struct tci_log *log)
+{
+    TC_ASSERT(log->first != log->last);
+    free_copy(log, tci_log_span(log, log->first));
+    if (log->first == log->next)
+        log->next++;
+    log->first++;
 }
 
 bool tci_log_own(struct tci_log *log, struct tci_span *span)

@@ -28,7 +28,6 @@ struct tci_span {
     const uint8_t *data;   /* borrowed, or `copy`; NULL: in the ring */
     uint64_t at;           /* in the ring: the bytes, or room for them */
     bool is_in_ring;       /* has bytes or room there */
-    bool is_last;          /* the payload ends its message */
     struct tci_xfer *xfer; /* whose memory it is; NULL: nobody's, or the transfer was aborted */
     uint8_t *copy;         /* owned: of an aborted transfer */
 };
@@ -42,8 +41,8 @@ struct tci_log {
     uint64_t first, next, last; /* likewise; next: where `sent` lies, or last */
     uint64_t acked, sent, end;
     uint64_t copied; /* bytes in `copy` of spans */
-    /* The memory of a transfer's payload is needed no more; is_last: of all of it. */
-    void (*release)(struct tci_log *log, struct tci_xfer *xfer, uint64_t len, bool is_last);
+    /* So much of a transfer's memory is needed no more. */
+    void (*release)(struct tci_log *log, struct tci_xfer *xfer, uint64_t len);
 };
 
 void tci_log_fini(struct tci_log *log);
@@ -70,7 +69,7 @@ void tci_log_add(struct tci_log *log, size_t len);
 /* A payload in the memory of a transfer; `later` of the room that was asked for is kept for it,
  * or, with 0, it is borrowed until the peer has it. */
 void tci_log_add_payload(struct tci_log *log, struct tci_xfer *xfer, const uint8_t *data,
-                         size_t len, bool is_last, size_t later);
+                         size_t len, size_t later);
 
 /* What is to be sent next, in up to `max` parts; how many. */
 int tci_log_parts(const struct tci_log *log, struct iovec *parts, int max);
@@ -80,6 +79,9 @@ void tci_log_sent(struct tci_log *log, size_t len);
 bool tci_log_ack(struct tci_log *log, uint64_t position);
 /* The peer has that and nothing more: the rest will be sent again. */
 bool tci_log_rewind(struct tci_log *log, uint64_t position);
+
+/* The first span is not this log's any more. */
+void tci_log_drop(struct tci_log *log);
 
 /* A transfer ends whose memory is borrowed: what the peer may still need is copied.  False: no
  * memory; the log is of no use any more. */

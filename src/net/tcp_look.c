@@ -30,5 +30,7 @@ void tci_tcp_look(struct tci_transport *self)
         for (int i = 0; i < READS_MAX && link->state == TCI_LINK_UP; i++)
             if (tci_link_read(link) == 0)
                 break;
+        if (tci_list_is_empty(next))
+            break; /* it has ended with the link that was read */
     }
 }

@@ -9,8 +9,8 @@
 #include "core/assert.h"
 #include "core/reduce.h"
 
-static_assert(sizeof(((struct tci_xfer *)0)->room) >= (TCI_ROOM_CARRY + 2) * sizeof(uint64_t),
-              "the bytes of a split element fit in the room of a transfer");
+static_assert(sizeof(((struct tci_xfer *)0)->room) > TCI_ROOM_GRANT * sizeof(uint64_t),
+              "what is known of a transfer fits in its room");
 
 /* ---- Payload to its place ---- */
 
@@ -30,11 +30,12 @@ static void fold_piece(const struct tci_xfer *xfer, size_t at, const void *incom
         fold->divide(out, xfer->divide, count);
 }
 
-/* The bytes of an element that is not complete yet wait in the room. */
-static void fold_bytes(struct tci_xfer *xfer, const uint8_t *from, size_t len)
+/* The bytes of an element that is not complete yet wait with the place. */
+static void fold_bytes(struct tci_xfer *xfer, struct tci_place *place, const uint8_t *from,
+                       size_t len)
 {
-    size_t size = xfer->fold->size, done = (size_t)xfer->room[TCI_ROOM_DONE];
-    uint8_t *carry = (uint8_t *)&xfer->room[TCI_ROOM_CARRY];
+    size_t size = xfer->fold->size, done = (size_t)place->at;
+    uint8_t *carry = place->carry;
     size_t have = done % size, whole;
 
     if (have > 0) {
@@ -54,18 +55,21 @@ static void fold_bytes(struct tci_xfer *xfer, const uint8_t *from, size_t len)
     memcpy(carry, from + whole * size, len - whole * size);
 }
 
-void tci_xfer_deliver(struct tci_tcp *tcp, struct tci_xfer *xfer, const uint8_t *from, size_t len)
+void tci_xfer_deliver(struct tci_tcp *tcp, struct tci_xfer *xfer, struct tci_place *place,
+                      const uint8_t *from, size_t len)
 {
-    TC_ASSERT(len <= xfer->len - xfer->room[TCI_ROOM_DONE]);
+    TC_ASSERT(len <= xfer->len - xfer->room[TCI_ROOM_DONE] && len <= xfer->len - place->at);
+    TC_ASSERT(xfer->fold == NULL || xfer->fold->size <= sizeof(place->carry));
 
     if (len == 0)
         return;
     if (xfer->fold != NULL) {
-        fold_bytes(xfer, from, len);
+        fold_bytes(xfer, place, from, len);
     } else {
-        memcpy((uint8_t *)xfer->data + xfer->room[TCI_ROOM_DONE], from, len);
+        memcpy((uint8_t *)xfer->data + place->at, from, len);
         tcp->stats.bytes_copied += len;
     }
+    place->at += len;
     xfer->room[TCI_ROOM_DONE] += len;
 }
 
@@ -74,10 +78,7 @@ void tci_xfer_deliver(struct tci_tcp *tcp, struct tci_xfer *xfer, const uint8_t 
 void tci_link_end_recv(struct tci_link *link, struct tci_xfer *xfer, tc_status_t status)
 {
     tci_match_del(&link->tcp->match, xfer);
-    if (link->rx.xfer == xfer) {
-        link->rx.xfer = NULL;
-        link->rx.mode = TCI_RX_DISCARD;
-    }
+    tci_sides_forget(link, xfer);
     if ((xfer->room[TCI_ROOM_FLAGS] & TCI_XFER_GRANTED) != 0)
         link->large--;
     link->live--;
@@ -119,7 +120,8 @@ static void grant(struct tci_link *link, struct tci_xfer *xfer)
     struct tci_frame frame = {
         .kind = TCI_FRAME_CREDIT, .key = xfer->key, .call = *xfer->call, .total = xfer->len};
 
-    xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_GRANTED;
+    frame.offset = ++link->grants;
+    xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_GRANTED | link->grants << TCI_XFER_GRANT_SHIFT;
     link->large++;
     tci_link_control(link, &frame, NULL);
 }
@@ -135,8 +137,9 @@ static void take_early(struct tci_link *link, struct tci_xfer *xfer, struct tci_
 {
     struct tci_rx *rx = &link->rx;
     bool is_here = rx->early != early;
+    struct tci_place place = {.at = 0};
 
-    tci_xfer_deliver(link->tcp, xfer, early->payload, (size_t)early->filled);
+    tci_xfer_deliver(link->tcp, xfer, &place, early->payload, (size_t)early->filled);
     tci_link_drop_early(link, early);
     if (is_here) {
         link->tcp->stats.messages_received++;
@@ -147,6 +150,7 @@ static void take_early(struct tci_link *link, struct tci_xfer *xfer, struct tci_
     xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_BEGUN;
     rx->mode = TCI_RX_XFER;
     rx->xfer = xfer;
+    rx->place = place;
 }
 
 /* True when something early decided the fate of the receive. */
@@ -191,6 +195,7 @@ static bool use_early(struct tci_link *link, struct tci_xfer *xfer)
 static void recv_from_self(struct tci_tcp *tcp, struct tci_xfer *recv)
 {
     struct tci_xfer *send = tci_match_send(&tcp->match, recv->peer, &recv->key);
+    struct tci_place place = {.at = 0};
     tc_status_t status = TC_OK;
 
     if (send == NULL) {
@@ -200,7 +205,7 @@ static void recv_from_self(struct tci_tcp *tcp, struct tci_xfer *recv)
     if (!is_same_message(recv, send->call, send->len))
         status = TC_ERR_MISMATCH;
     else
-        tci_xfer_deliver(tcp, recv, send->data, send->len);
+        tci_xfer_deliver(tcp, recv, &place, send->data, send->len);
     tci_match_del(&tcp->match, send);
     tci_tcp_complete(tcp, send, status);
     tci_tcp_complete(tcp, recv, status);
@@ -274,8 +279,7 @@ static const char *keep_early(struct tci_link *link, enum tci_early_kind kind)
     return NULL;
 }
 
-/* The first piece of a message, which may be all of it. */
-static const char *on_first_piece(struct tci_link *link, bool is_eager)
+static const char *on_small(struct tci_link *link)
 {
     struct tci_tcp *tcp = link->tcp;
     struct tci_rx *rx = &link->rx;
@@ -286,7 +290,7 @@ static const char *on_first_piece(struct tci_link *link, bool is_eager)
     if (xfer != NULL && tci_key_is_later(&frame->key, &xfer->key))
         xfer = NULL;
     if (xfer == NULL) {
-        if (!tci_tcp_admit(tcp, link->peer, &frame->key, &frame->call) || !is_eager)
+        if (!tci_tcp_admit(tcp, link->peer, &frame->key, &frame->call))
             discard(link);
         else if (link->eager_held + frame->total > 4 * tcp->window)
             return "more early messages than the window allows";
@@ -306,6 +310,44 @@ static const char *on_first_piece(struct tci_link *link, bool is_eager)
         return NULL;
     }
     xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_BEGUN;
+    xfer->room[TCI_ROOM_SURE] = xfer->len;
+    rx->mode = TCI_RX_XFER;
+    rx->xfer = xfer;
+    return NULL;
+}
+
+/* The receive that a grant was for; it may have ended since. */
+static struct tci_xfer *granted(struct tci_link *link, const struct tci_frame *frame)
+{
+    uint64_t mask = ~(((uint64_t)1 << TCI_XFER_GRANT_SHIFT) - 1) | TCI_XFER_GRANTED;
+
+    if (frame->ack == 0 || frame->ack > UINT64_MAX >> TCI_XFER_GRANT_SHIFT)
+        return NULL;
+    return tci_match_recv(&link->tcp->match, link->peer, &frame->key, mask,
+                          frame->ack << TCI_XFER_GRANT_SHIFT | TCI_XFER_GRANTED);
+}
+
+/* A piece of a large message, by any of the connections and in any order. */
+static const char *on_piece(struct tci_link *link)
+{
+    struct tci_rx *rx = &link->rx;
+    const struct tci_frame *frame = &rx->frame;
+    struct tci_xfer *xfer = granted(link, frame);
+    bool is_same = xfer != NULL && is_same_message(xfer, &frame->call, frame->total);
+
+    if ((!is_same || xfer->key.use != frame->key.use) && frame->offset == 0 &&
+        !tci_tcp_admit(link->tcp, link->peer, &frame->key, &frame->call))
+        xfer = NULL;
+    if (xfer == NULL || !is_same) {
+        discard(link);
+        if (xfer != NULL)
+            tci_link_end_recv(link->main, xfer, TC_ERR_MISMATCH);
+        return NULL;
+    }
+    if (frame->length > xfer->len - xfer->room[TCI_ROOM_SURE])
+        return "more than the whole of a message";
+    xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_BEGUN;
+    xfer->room[TCI_ROOM_SURE] += frame->length;
     rx->mode = TCI_RX_XFER;
     rx->xfer = xfer;
     return NULL;
@@ -313,26 +355,16 @@ static const char *on_first_piece(struct tci_link *link, bool is_eager)
 
 static const char *on_data(struct tci_link *link)
 {
-    struct tci_rx *rx = &link->rx;
-    const struct tci_frame *frame = &rx->frame;
-    bool is_eager = frame->total <= link->tcp->eager_max;
-    struct tci_xfer *xfer;
+    const struct tci_frame *frame = &link->rx.frame;
 
-    if (is_eager && frame->length != frame->total)
+    link->rx.place = (struct tci_place){.at = frame->offset};
+    if (frame->total > link->tcp->eager_max)
+        return on_piece(link);
+    if (link->index != 0)
+        return "a small message beside the main connection";
+    if (frame->length != frame->total)
         return "a small message in pieces";
-    if (frame->offset == 0)
-        return on_first_piece(link, is_eager);
-    xfer =
-        tci_match_recv(&link->tcp->match, link->peer, &frame->key, TCI_XFER_BEGUN, TCI_XFER_BEGUN);
-    if (xfer == NULL || xfer->len != frame->total ||
-        !tci_key_is_same_use(&xfer->key, &frame->key) ||
-        xfer->room[TCI_ROOM_DONE] != frame->offset) {
-        discard(link);
-        return NULL;
-    }
-    rx->mode = TCI_RX_XFER;
-    rx->xfer = xfer;
-    return NULL;
+    return on_small(link);
 }
 
 /* A small message waits at the peer.  When its receive is posted it is granted; when the receive
@@ -405,22 +437,40 @@ static const char *on_control(struct tci_link *link)
     case TCI_FRAME_TOKEN:
         tci_link_take_token(link, frame->key.tag);
         return NULL;
+    case TCI_FRAME_SIDE:
+        return tci_side_on_told(link, frame);
     default:
         return "a greeting on a link that stands";
     }
 }
 
+/* What rides on a frame besides what it is for. */
+static const char *on_ack(struct tci_link *link)
+{
+    const struct tci_frame *frame = &link->rx.frame;
+
+    if (frame->kind == TCI_FRAME_DATA && frame->total > link->tcp->eager_max)
+        return NULL;
+    if (frame->ack < link->eager_acked || frame->ack > link->eager_framed)
+        return "an acknowledgement of what was never sent";
+    link->eager_acked = frame->ack;
+    return NULL;
+}
+
 const char *tci_link_on_frame(struct tci_link *link)
 {
     const struct tci_frame *frame = &link->rx.frame;
+    const char *wrong;
 
     if (link->has_left && frame->kind != TCI_FRAME_ACK)
         return "a frame after its goodbye";
     if (frame->seq != link->seq_in++)
         return "a frame out of sequence";
-    if (frame->ack < link->eager_acked || frame->ack > link->eager_framed)
-        return "an acknowledgement of what was never sent";
-    link->eager_acked = frame->ack;
+    if (link->index != 0 && frame->kind != TCI_FRAME_DATA && frame->kind != TCI_FRAME_ACK)
+        return "a frame of control beside the main connection";
+    wrong = on_ack(link);
+    if (wrong != NULL)
+        return wrong;
     link->rx.left = frame->length;
     return frame->kind == TCI_FRAME_DATA ? on_data(link) : on_control(link);
 }
@@ -515,7 +565,7 @@ const char *tci_link_on_payload(struct tci_link *link)
     }
     if (mode == TCI_RX_XFER && xfer->room[TCI_ROOM_DONE] == xfer->len) {
         link->tcp->stats.messages_received++;
-        tci_link_end_recv(link, xfer, TC_OK);
+        tci_link_end_recv(link->main, xfer, TC_OK);
     }
     return NULL;
 }

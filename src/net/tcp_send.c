@@ -10,7 +10,7 @@
 #include "core/alloc.h"
 #include "core/assert.h"
 
-enum { PROBE_MIN_MS = 50, PROBE_MAX_MS = 1600, SEND_MAX_BYTES = 2 * 1024 * 1024 };
+enum { SEND_MAX_BYTES = 2 * 1024 * 1024 };
 
 /* Payloads up to this go into the log with their header: that costs less than another part. */
 enum { COPY_AT_ONCE = 4096, PARTS_MAX = 8, KEPT_MORE = 1024 * 1024 };
@@ -28,7 +28,7 @@ static uint64_t eager_cost(const struct tci_xfer *xfer)
 bool tci_link_has_output(const struct tci_link *link)
 {
     return tci_log_unsent(&link->log) > 0 || !tci_list_is_empty(&link->flows) ||
-           !tci_link_is_flushed(link) || link->send_errno != 0;
+           !tci_link_is_flushed(link) || link->send_errno != 0 || tci_sides_have_rest(link);
 }
 
 void tci_link_end_send(struct tci_link *link, struct tci_xfer *xfer, tc_status_t status)
@@ -90,6 +90,8 @@ static void add_to_flow(struct tci_link *link, struct tci_xfer *xfer)
         link->eager_queued += eager_cost(xfer);
     if (link->state == TCI_LINK_UP && tci_list_is_empty(&link->sending_link))
         tci_list_add(&tcp->sending, &link->sending_link);
+    if (link->side_count > 0)
+        tci_sides_wake(link);
 }
 
 /* The flow ends with its last message, and falls back to what is left in it. */
@@ -113,19 +115,20 @@ static void del_from_flow(struct tci_link *link, struct tci_flow *flow, struct t
 
 /* ---- One frame ---- */
 
-static void make_head(struct tci_link *link, const struct tci_xfer *xfer, size_t length,
-                      uint8_t *head)
+static void make_head(struct tci_link *link, const struct tci_xfer *xfer, uint64_t offset,
+                      size_t length, uint8_t *head)
 {
     struct tci_frame frame = {.kind = TCI_FRAME_DATA,
                               .key = xfer->key,
                               .call = *xfer->call,
-                              .offset = xfer->room[TCI_ROOM_DONE],
+                              .offset = offset,
                               .length = length,
                               .total = xfer->len,
                               .seq = link->seq_out++,
-                              .ack = link->eager_consumed};
+                              .ack = xfer->room[TCI_ROOM_GRANT]};
 
-    link->eager_told = link->eager_consumed;
+    if (is_eager(link->tcp, xfer))
+        frame.ack = link->eager_told = link->eager_consumed;
     tci_frame_encode(&frame, head);
 }
 
@@ -138,46 +141,70 @@ static void end_sent(struct tci_link *link, struct tci_xfer *xfer)
         tci_link_say_bye(link);
 }
 
-void tci_link_on_release(struct tci_log *log, struct tci_xfer *xfer, uint64_t len, bool is_last)
+void tci_link_on_release(struct tci_log *log, struct tci_xfer *xfer, uint64_t len)
 {
-    (void)len;
-    if (is_last)
-        end_sent(tci_container_of(log, struct tci_link, log), xfer);
+    xfer->room[TCI_ROOM_SURE] += len;
+    if (xfer->room[TCI_ROOM_SURE] == xfer->len)
+        end_sent(tci_container_of(log, struct tci_link, log)->main, xfer);
 }
 
-/* Into the log goes the next piece of a message.  A small one is copied with its header; of a
- * longer one the log knows how long it needs it. */
-static bool start_frame(struct tci_link *link, struct tci_flow *flow, struct tci_xfer *xfer)
+/* Its memory is read until the peer has it. */
+bool tci_link_put_piece(struct tci_link *link, struct tci_xfer *xfer, uint64_t offset,
+                        size_t length)
 {
-    struct tci_log *log = &link->log;
-    size_t done = (size_t)xfer->room[TCI_ROOM_DONE];
-    bool is_small = is_eager(link->tcp, xfer);
-    size_t length = is_small ? xfer->len : tci_min(xfer->len - done, TCI_TCP_SEGMENT);
-    size_t now = xfer->len <= COPY_AT_ONCE ? length : 0;
-    size_t later = now == 0 && xfer->len <= TCI_LOG_COPY_MAX ? length : 0;
-    uint8_t *head = tci_log_room(log, TCI_HEAD_BYTES + now, later);
-    bool is_last = done + length == xfer->len;
+    uint8_t *head = tci_log_room(&link->log, TCI_HEAD_BYTES, 0);
 
     if (head == NULL) {
         link->send_errno = ENOMEM;
         return false;
     }
-    if (is_small) { /* in one frame, always */
-        link->eager_framed += eager_cost(xfer);
-        if (flow != NULL)
-            link->eager_queued -= eager_cost(xfer);
+    make_head(link, xfer, offset, length, head);
+    tci_log_add(&link->log, TCI_HEAD_BYTES);
+    tci_log_add_payload(&link->log, xfer, (const uint8_t *)xfer->data + offset, length, 0);
+    return true;
+}
+
+/* A message that is short enough to be copied: with its header, or once it has left. */
+static bool put_short(struct tci_link *link, struct tci_xfer *xfer)
+{
+    struct tci_log *log = &link->log;
+    size_t now = xfer->len <= COPY_AT_ONCE ? xfer->len : 0, later = xfer->len - now;
+    uint8_t *head = tci_log_room(log, TCI_HEAD_BYTES + now, later);
+
+    if (head == NULL) {
+        link->send_errno = ENOMEM;
+        return false;
     }
-    make_head(link, xfer, length, head);
+    make_head(link, xfer, 0, xfer->len, head);
     if (now > 0)
-        memcpy(head + TCI_HEAD_BYTES, (const uint8_t *)xfer->data + done, now);
+        memcpy(head + TCI_HEAD_BYTES, xfer->data, now);
     tci_log_add(log, TCI_HEAD_BYTES + now);
-    if (now < length)
-        tci_log_add_payload(log, xfer, (const uint8_t *)xfer->data + done, length, is_last, later);
+    if (later > 0)
+        tci_log_add_payload(log, xfer, xfer->data, later, later);
+    return true;
+}
+
+/* Into the log goes the next piece of a message: a small one is in one frame, always. */
+static bool start_frame(struct tci_link *link, struct tci_flow *flow, struct tci_xfer *xfer)
+{
+    size_t done = (size_t)xfer->room[TCI_ROOM_DONE], length = xfer->len - done;
+    bool is_small = is_eager(link->tcp, xfer), is_short = xfer->len <= TCI_LOG_COPY_MAX;
+    struct tci_link *main = link->main;
+
+    if (!is_small)
+        length = tci_min(length, TCI_TCP_SEGMENT);
+    if (is_short ? !put_short(link, xfer) : !tci_link_put_piece(link, xfer, done, length))
+        return false;
+    if (is_small) {
+        main->eager_framed += eager_cost(xfer);
+        if (flow != NULL)
+            main->eager_queued -= eager_cost(xfer);
+    }
     xfer->room[TCI_ROOM_DONE] += length;
-    if (flow != NULL && is_last)
-        del_from_flow(link, flow, xfer);
-    if (now == length && is_last)
-        end_sent(link, xfer);
+    if (flow != NULL && done + length == xfer->len)
+        del_from_flow(main, flow, xfer);
+    if (xfer->len <= COPY_AT_ONCE)
+        end_sent(main, xfer);
     return true;
 }
 
@@ -196,6 +223,8 @@ static size_t write_some(struct tci_link *link)
         return 0;
     }
     link->tcp->stats.bytes_sent += (uint64_t)sent;
+    if (link->index != 0)
+        link->tcp->stats.bytes_beside += (uint64_t)sent;
     tci_log_sent(&link->log, (size_t)sent);
     return (size_t)sent;
 }
@@ -212,6 +241,8 @@ static bool start_next(struct tci_link *link)
     struct tci_list *first = tci_list_first(&link->flows);
     struct tci_flow *flow;
 
+    if (tci_sides_have_rest(link))
+        return tci_sides_put_rest(link);
     if (first == NULL || !has_log_room(link))
         return false;
     flow = tci_container_of(first, struct tci_flow, link);
@@ -220,23 +251,52 @@ static bool start_next(struct tci_link *link)
     return start_frame(link, flow, flow->xfers.head);
 }
 
+/* Large enough to go by any connection: its receive is known by the number of its grant. */
+static bool is_wide(const struct tci_link *link, const struct tci_xfer *xfer)
+{
+    return !is_eager(link->tcp, xfer) && xfer->len > TCI_LOG_COPY_MAX;
+}
+
+static struct tci_flow *first_wide(const struct tci_link *main)
+{
+    for (struct tci_list *at = main->flows.next; at != &main->flows; at = at->next) {
+        struct tci_flow *flow = tci_container_of(at, struct tci_flow, link);
+
+        if (is_wide(main, flow->xfers.head))
+            return flow;
+    }
+    return NULL;
+}
+
+/* Beside the main connection: the next piece of a large message. */
+static bool start_beside(struct tci_link *side)
+{
+    struct tci_flow *flow = first_wide(side->main);
+
+    return flow != NULL && start_frame(side, flow, flow->xfers.head);
+}
+
 bool tci_link_flush(struct tci_link *link)
 {
+    /* A piece each, where several connections share them. */
+    size_t most = link->main->side_count > 0 ? TCI_TCP_SEGMENT : SEND_MAX_BYTES;
     size_t bytes = 0, sent = 1;
 
     if (link->state != TCI_LINK_UP)
         return false;
-    while (sent > 0 && bytes < SEND_MAX_BYTES && link->send_errno == 0) {
-        while (tci_log_unsent(&link->log) <= COPY_AT_ONCE && start_next(link))
+    while (sent > 0 && bytes < most && link->send_errno == 0) {
+        while (tci_log_unsent(&link->log) <= COPY_AT_ONCE &&
+               (link->index == 0 ? start_next(link) : start_beside(link)))
             continue;
         sent = write_some(link);
         bytes += sent;
     }
-    if ((link->tcp->is_leaving || link->is_leaving) && !link->bye_queued && link->sends == 0) {
+    if ((link->tcp->is_leaving || link->is_leaving) && !link->bye_queued && link->sends == 0 &&
+        link->index == 0) {
         tci_link_say_bye(link);
         (void)write_some(link);
     }
-    if (!tci_link_has_output(link)) {
+    if (!tci_link_has_output(link) && (link->index == 0 || first_wide(link->main) == NULL)) {
         tci_list_del(&link->sending_link);
         tci_link_check_parted(link);
         tci_tcp_check_left(link->tcp);
@@ -313,6 +373,7 @@ static bool use_early_credit(struct tci_link *link, struct tci_xfer *xfer)
            NULL) {
         bool is_same =
             tci_key_is_same_call(&credit->call, xfer->call) && credit->total == xfer->len;
+        uint64_t grant = credit->filled;
         bool is_dead;
 
         if (tci_key_is_later(&credit->key, &xfer->key))
@@ -322,6 +383,7 @@ static bool use_early_credit(struct tci_link *link, struct tci_xfer *xfer)
         tci_link_drop_early(link, credit);
         if (is_dead)
             continue;
+        xfer->room[TCI_ROOM_GRANT] = grant;
         if (is_same)
             add_to_flow(link, xfer);
         else
@@ -334,6 +396,7 @@ static bool use_early_credit(struct tci_link *link, struct tci_xfer *xfer)
 static void send_to_self(struct tci_tcp *tcp, struct tci_xfer *send)
 {
     struct tci_xfer *recv = tci_match_recv(&tcp->match, send->peer, &send->key, 0, 0);
+    struct tci_place place = {.at = 0};
     tc_status_t status = TC_OK;
 
     if (recv == NULL) {
@@ -343,7 +406,7 @@ static void send_to_self(struct tci_tcp *tcp, struct tci_xfer *send)
     if (recv->len != send->len || !tci_key_is_same_call(recv->call, send->call))
         status = TC_ERR_MISMATCH;
     else
-        tci_xfer_deliver(tcp, recv, send->data, send->len);
+        tci_xfer_deliver(tcp, recv, &place, send->data, send->len);
     tci_match_del(&tcp->match, recv);
     tci_tcp_complete(tcp, send, status);
     tci_tcp_complete(tcp, recv, status);
@@ -416,6 +479,7 @@ void tci_link_on_credit(struct tci_link *link, const struct tci_frame *frame)
             !tci_tcp_admit(tcp, link->peer, &frame->key, &frame->call))
             return;
         tci_match_del(&tcp->match, xfer);
+        xfer->room[TCI_ROOM_GRANT] = frame->offset;
         if (is_same)
             add_to_flow(link, xfer);
         else
@@ -437,6 +501,7 @@ void tci_link_on_credit(struct tci_link *link, const struct tci_frame *frame)
     early->peer = link->peer;
     early->kind = TCI_EARLY_CREDIT;
     early->total = frame->total;
+    early->filled = frame->offset;
     early->payload = NULL;
     link->early_held++;
     tci_match_add_early(&tcp->match, early);
@@ -464,6 +529,7 @@ static void abort_flow(struct tci_link *link, struct tci_flow *flow, tc_status_t
 static void abort_logged(struct tci_link *link, const struct tci_key *key, tc_status_t status)
 {
     struct tci_log *log = &link->log;
+    struct tci_link *main = link->main;
 
     for (uint64_t at = log->first; at != log->last; at++) {
         struct tci_span *span = tci_log_span(log, at);
@@ -471,12 +537,13 @@ static void abort_logged(struct tci_link *link, const struct tci_key *key, tc_st
 
         if (xfer == NULL || (key != NULL && !tci_key_is_same_tag(&xfer->key, key)))
             continue;
-        if (link->state == TCI_LINK_DOWN)
+        if (main->state == TCI_LINK_DOWN)
             span->xfer = NULL; /* nothing is sent any more */
         else if (!tci_log_own(log, span))
-            link->send_errno = ENOMEM;
-        if (span->is_last)
-            tci_link_end_send(link, xfer, status);
+            main->send_errno = ENOMEM;
+        xfer->room[TCI_ROOM_SURE] += span->len;
+        if (xfer->room[TCI_ROOM_SURE] == xfer->len)
+            tci_link_end_send(main, xfer, status);
     }
 }
 
@@ -485,6 +552,9 @@ void tci_link_abort_sends(struct tci_link *link, const struct tci_key *key, tc_s
     struct tci_list *at, *next;
 
     abort_logged(link, key, status);
+    for (int i = 0; i < TCI_TCP_SIDES && link->side_count > 0; i++)
+        if (link->sides[i] != NULL)
+            abort_logged(link->sides[i], key, status);
     for (at = link->flows.next; at != &link->flows; at = next) {
         struct tci_flow *flow = tci_container_of(at, struct tci_flow, link);
 
@@ -492,48 +562,4 @@ void tci_link_abort_sends(struct tci_link *link, const struct tci_key *key, tc_s
         if (key == NULL || tci_key_is_same_tag(&flow->xfers.head->key, key))
             abort_flow(link, flow, status);
     }
-}
-
-/* ---- Probes ---- */
-
-void tci_tcp_probe_start(struct tci_tcp *tcp)
-{
-    struct tci_exec *exec = tcp->exec;
-
-    if (tcp->match.sends_count <= 1)
-        tcp->probe_ms = PROBE_MIN_MS;
-    if (tcp->probe.heap_at == 0)
-        (void)exec->ops->timer_set(exec, &tcp->probe,
-                                   exec->ops->now_ns(exec) + tcp->probe_ms * TCI_NS_PER_MS);
-}
-
-static void probe_one(void *arg, struct tci_xfer *xfer)
-{
-    struct tci_tcp *tcp = arg;
-    struct tci_frame frame = {.kind = TCI_FRAME_PROBE};
-
-    if (!xfer->is_send || xfer->peer == tcp->rank)
-        return;
-    if ((xfer->room[TCI_ROOM_FLAGS] & TCI_XFER_SEEN) == 0) {
-        xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_SEEN;
-        return;
-    }
-    frame.key = xfer->key;
-    frame.call = *xfer->call;
-    frame.total = xfer->len;
-    tci_link_control(tcp->links[xfer->peer], &frame, NULL);
-}
-
-/* Whose credit does not come may wait for a peer that made another call, in which no message is
- * as long: the peer is shown the call. */
-void tci_tcp_on_probe_timer(struct tci_timer *timer)
-{
-    struct tci_tcp *tcp = tci_container_of(timer, struct tci_tcp, probe);
-
-    tcp->probe_ms = tci_min(2 * tcp->probe_ms, PROBE_MAX_MS);
-    if (tcp->match.sends_count == 0)
-        return;
-    tci_match_each_xfer(&tcp->match, probe_one, tcp);
-    (void)tcp->exec->ops->timer_set(
-        tcp->exec, timer, tcp->exec->ops->now_ns(tcp->exec) + tcp->probe_ms * TCI_NS_PER_MS);
 }

@@ -270,14 +270,23 @@ void cut_proxy_set(struct cut_proxy *proxy, uint64_t mean, unsigned most)
     pthread_mutex_unlock(&proxy->lock);
 }
 
-void cut_proxy_cut(struct cut_proxy *proxy, unsigned n, unsigned step)
+void cut_proxy_cut_after(struct cut_proxy *proxy, unsigned n, uint64_t bytes)
 {
     pthread_mutex_lock(&proxy->lock);
     for (int i = 0; i < PAIRS; i++)
-        if (proxy->pairs[i] != NULL && proxy->pairs[i]->close_ms == 0 &&
-            proxy->pairs[i]->number >= n && (proxy->pairs[i]->number - n) % step == 0)
-            cut(proxy, proxy->pairs[i]);
+        if (proxy->pairs[i] != NULL && proxy->pairs[i]->number == n)
+            proxy->pairs[i]->left = bytes;
     pthread_mutex_unlock(&proxy->lock);
+}
+
+unsigned cut_proxy_made(struct cut_proxy *proxy)
+{
+    unsigned made;
+
+    pthread_mutex_lock(&proxy->lock);
+    made = proxy->made;
+    pthread_mutex_unlock(&proxy->lock);
+    return made;
 }
 
 void cut_proxy_swallow(struct cut_proxy *proxy, int is_on)

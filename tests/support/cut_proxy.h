@@ -15,8 +15,9 @@ uint16_t cut_proxy_add(struct cut_proxy *proxy, const struct sockaddr_in *target
 /* From now on a connection is cut after `mean` bytes, more or less (0: never), some in the middle
  * of their greeting, some on one side alone at first; `most` cuts in all. */
 void cut_proxy_set(struct cut_proxy *proxy, uint64_t mean, unsigned most);
-/* Cut what stands now: the connections that were made n-th, n + step-th, … */
-void cut_proxy_cut(struct cut_proxy *proxy, unsigned n, unsigned step);
+/* Cut the connection that was made n-th, from 0, after so many bytes more. */
+void cut_proxy_cut_after(struct cut_proxy *proxy, unsigned n, uint64_t bytes);
+unsigned cut_proxy_made(struct cut_proxy *proxy);
 /* New connections are taken and left lying (not answered), or no longer. */
 void cut_proxy_swallow(struct cut_proxy *proxy, int is_on);
 unsigned cut_proxy_cuts(struct cut_proxy *proxy);

@@ -13,10 +13,12 @@
 
 #include <cmocka.h>
 
+#include "core/base.h"
 #include "core/comm.h"
 #include "core/mux.h"
 #include "net/shm.h"
 #include "net/tcp_link.h"
+#include "support/sample.h"
 
 static struct tci_tcp *tcp_of(tc_dist_ctx *group)
 {
@@ -48,6 +50,23 @@ static void lead_through(struct heal_world *heal)
     }
 }
 
+/* By the loop: further connections are made only now, through the proxy. */
+struct widening {
+    struct tci_tcp *tcp;
+    uint32_t connections;
+};
+
+static void widen(void *arg)
+{
+    struct widening *widening = arg;
+    struct tci_tcp *tcp = widening->tcp;
+
+    tcp->connections = widening->connections;
+    for (uint32_t i = 0; i < tcp->size; i++)
+        if (tcp->links[i] != NULL && tcp->links[i]->state == TCI_LINK_UP)
+            tci_sides_start(tcp->links[i]);
+}
+
 void heal_world_open(struct heal_world *heal, int size, const tc_config *config, uint64_t seed)
 {
     struct world *world = &heal->world;
@@ -55,18 +74,20 @@ void heal_world_open(struct heal_world *heal, int size, const tc_config *config,
     socklen_t len = sizeof(target);
     tc_future *futures[WORLD_MAX];
     tc_dist_options options;
+    tc_config narrow = *config;
     char door[64], direct[64];
     int fd = world_listen(direct, sizeof(direct));
 
     setenv("TCDIST_SHM", "0", 1); /* it is connections that are to break */
     memset(heal, 0, sizeof(*heal));
+    narrow.connections = 1;
     heal->proxy = cut_proxy_new(seed);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&target, &len), 0);
     snprintf(door, sizeof(door), "tcp://127.0.0.1:%d", cut_proxy_add(heal->proxy, &target));
     world->size = size;
     world->mode = config->loop_mode < 0 ? TC_LOOP_THREAD : config->loop_mode;
     for (int r = 0; r < size; r++) {
-        assert_int_equal(tc_init_config(config, &world->context[r]), TC_OK);
+        assert_int_equal(tc_init_config(&narrow, &world->context[r]), TC_OK);
         tc_dist_options_default(&options);
         options.world_size = size;
         options.rank = r;
@@ -80,6 +101,11 @@ void heal_world_open(struct heal_world *heal, int size, const tc_config *config,
         tc_future_release(futures[r]);
     }
     lead_through(heal);
+    for (int r = 0; r < size; r++) {
+        struct widening widening = {tcp_of(world->group[r]), (uint32_t)config->connections};
+
+        tci_loop_call(widening.tcp->loop, widen, &widening);
+    }
 }
 
 void heal_world_close(struct heal_world *heal)
@@ -87,4 +113,73 @@ void heal_world_close(struct heal_world *heal)
     cut_proxy_set(heal->proxy, 0, 0);
     world_close(&heal->world);
     cut_proxy_free(heal->proxy);
+}
+
+tc_config heal_world_config(int mode, size_t connections)
+{
+    tc_config config;
+
+    tc_config_default(&config);
+    config.loop_mode = mode;
+    config.timeout_ms = 60000;
+    config.connections = connections;
+    return config;
+}
+
+void heal_world_finish(struct heal_world *heal, struct coll_run *run)
+{
+    char text[160];
+
+    for (int r = 0; r < heal->world.size; r++)
+        if (world_wait(&heal->world, run->future[r]) != TC_OK)
+            fail_msg("%s: rank %d: %s", coll_describe(run, text, sizeof(text)), r,
+                     tc_future_error(run->future[r])->message);
+    coll_check(run);
+}
+
+uint64_t heal_world_breaks(const struct heal_world *heal)
+{
+    uint64_t breaks = 0;
+
+    for (int r = 0; r < heal->world.size; r++)
+        breaks += heal_world_stats(heal, r).breaks;
+    return breaks;
+}
+
+void heal_world_every_collective(int mode, int size, size_t connections)
+{
+    static const size_t counts[] = {1, 700, 30000, 130000};
+    static struct coll_run runs[COLL_KINDS * TCI_LEN(counts)];
+    tc_config config = heal_world_config(mode, connections);
+    struct heal_world heal;
+    int rounds = test_effort() == 2 ? 20 : test_effort() + 1;
+
+    heal_world_open(&heal, size, &config, test_seed() + (uint64_t)mode);
+    cut_proxy_set(heal.proxy, 300000, UINT32_MAX);
+    for (int round = 0; round < rounds; round++) {
+        unsigned n = 0;
+
+        for (int kind = 0; kind < COLL_KINDS; kind++)
+            for (unsigned c = 0; c < TCI_LEN(counts); c++) {
+                struct coll_case what = {.kind = (enum coll_kind)kind,
+                                         .count = counts[c],
+                                         .dtype = TC_DTYPE_I32,
+                                         .op = TC_REDUCE_SUM,
+                                         .root = (round + kind) % size,
+                                         .in_place = coll_can_be_in_place((enum coll_kind)kind) &&
+                                                     c % 2 == 1,
+                                         .tag = n,
+                                         .seed = (unsigned)round * 1000 + n};
+                coll_prepare(&runs[n++], &what, size);
+            }
+        for (int r = 0; r < size; r++)
+            for (unsigned i = 0; i < n; i++)
+                coll_start(&runs[(i + (unsigned)r * 5) % n], heal.world.group[r], r);
+        for (unsigned i = 0; i < n; i++)
+            heal_world_finish(&heal, &runs[i]);
+    }
+    print_message("%d ranks: %u connections cut\n", size, cut_proxy_cuts(heal.proxy));
+    assert_true(cut_proxy_cuts(heal.proxy) > 10);
+    assert_true(heal_world_breaks(&heal) > 10);
+    heal_world_close(&heal);
 }

@@ -4,6 +4,7 @@
 #define TEST_HEAL_WORLD_H
 
 #include "core/transport.h"
+#include "support/coll_case.h"
 #include "support/cut_proxy.h"
 #include "support/world.h"
 
@@ -15,6 +16,14 @@ struct heal_world {
 /* Form a group of `size` ranks through a proxy that leaves it alone at first. */
 void heal_world_open(struct heal_world *heal, int size, const tc_config *config, uint64_t seed);
 void heal_world_close(struct heal_world *heal);
+/* Settings for it, with time enough for a slow machine. */
+tc_config heal_world_config(int mode, size_t connections);
+/* Wait until a case has ended well, and compare. */
+void heal_world_finish(struct heal_world *heal, struct coll_run *run);
+/* Every collective, small and large at once, all while connections break. */
+void heal_world_every_collective(int mode, int size, size_t connections);
+/* Connections that broke, as the ranks have noticed; while nothing runs. */
+uint64_t heal_world_breaks(const struct heal_world *heal);
 /* The transport's figures of a rank; while nothing runs. */
 struct tci_transport_stats heal_world_stats(const struct heal_world *heal, int rank);
 
