@@ -103,9 +103,8 @@ const char *tci_beat_print(const struct tci_comm *comm, int rank, char *text, si
     text[0] = '\0';
     if (heard == NULL || heard->at_ns == 0)
         return text;
-    snprintf(text, text_bytes,
-             "; %.1f s before it had entered %" PRIu64 " operations and finished %" PRIu64 "%s%s",
+    snprintf(text, text_bytes, " (heard %.1f s ago: %" PRIu64 " entered, %" PRIu64 " ended%s%s)",
              (double)(now(comm) - heard->at_ns) * 1e-9, heard->entered, heard->finished,
-             heard->last[0] != 0 ? ", the last one " : "", heard->last);
+             heard->last[0] != 0 ? ", last " : "", heard->last);
     return text;
 }

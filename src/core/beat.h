@@ -33,8 +33,8 @@ void tci_beat_send(struct tci_comm *comm, uint32_t peer);
 /* A notice of the kind BEAT; from a call of the transport. */
 void tci_beat_heard(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice);
 
-/* "; 3.1 s before it had entered 12 operations and finished 11, the last one allreduce, tag 7" into
- * text; "" where nothing is known of that rank. */
+/* " (heard 3.1 s ago: 12 entered, 11 ended, last allreduce, tag 7)" into text; "" where nothing is
+ * known of that rank. */
 const char *tci_beat_print(const struct tci_comm *comm, int rank, char *text, size_t text_bytes);
 
 #endif
