@@ -125,6 +125,9 @@ tc_status_t tc_context_stats(const tc_context *context, uint32_t abi_version, tc
         .strays = tci_word_get(&counters[TCI_COUNT_STRAYS]),
         .eager_bytes = tci_word_get(&counters[TCI_COUNT_EAGER_BYTES]),
         .links_open = tci_word_get(&counters[TCI_COUNT_LINKS_OPEN]),
+        .bytes_kept = tci_word_get(&counters[TCI_COUNT_KEPT_BYTES]),
+        .breaks = tci_word_get(&counters[TCI_COUNT_BREAKS]),
+        .heals = tci_word_get(&counters[TCI_COUNT_HEALS]),
         .loop_stalls = tci_word_get(&counters[TCI_COUNT_STALLS]),
     };
     return TC_OK;

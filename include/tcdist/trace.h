@@ -61,6 +61,9 @@ typedef struct tc_stats {
     uint64_t strays;       /* connections and frames that were dropped */
     uint64_t eager_bytes;  /* now: messages held for receives that are not posted */
     uint64_t links_open;   /* now */
+    uint64_t bytes_kept;   /* now: sent, and kept until the peer has them */
+    uint64_t breaks;       /* connections that broke while their peer lived … */
+    uint64_t heals;        /* … and were made again */
     uint64_t loop_stalls;  /* callbacks that held the loop for 200 ms and longer */
 } tc_stats;
 

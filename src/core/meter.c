@@ -14,13 +14,16 @@ static void add_past(struct tci_transport_stats *sum, const struct tci_transport
     sum->messages_received += more->messages_received;
     sum->bytes_copied += more->bytes_copied;
     sum->strays += more->strays;
+    sum->breaks += more->breaks;
+    sum->heals += more->heals;
 }
 
 void tci_meter_add(tc_context *context, struct tci_meter *meter,
-                   const struct tci_transport_stats *stats)
+                   void (*read)(const struct tci_meter *self,
+                                struct tci_transport_stats *stats_out))
 {
-    TC_ASSERT(meter->stats == NULL);
-    meter->stats = stats;
+    TC_ASSERT(meter->read == NULL);
+    meter->read = read;
     meter->next = context->meters;
     context->meters = meter;
 }
@@ -28,14 +31,16 @@ void tci_meter_add(tc_context *context, struct tci_meter *meter,
 void tci_meter_del(tc_context *context, struct tci_meter *meter)
 {
     struct tci_meter **at = &context->meters;
+    struct tci_transport_stats last = {0};
 
-    if (meter->stats == NULL)
+    if (meter->read == NULL)
         return;
     while (*at != meter)
         at = &(*at)->next;
     *at = meter->next;
-    add_past(&context->metered, meter->stats);
-    meter->stats = NULL;
+    meter->read(meter, &last);
+    add_past(&context->metered, &last);
+    meter->read = NULL;
 }
 
 void tci_meter_sample(void *arg)
@@ -45,9 +50,13 @@ void tci_meter_sample(void *arg)
     tci_word *counters = context->trace->head->counters;
 
     for (const struct tci_meter *meter = context->meters; meter != NULL; meter = meter->next) {
-        add_past(&sum, meter->stats);
-        sum.eager_bytes += meter->stats->eager_bytes;
-        sum.links_open += meter->stats->links_open;
+        struct tci_transport_stats one = {0};
+
+        meter->read(meter, &one);
+        add_past(&sum, &one);
+        sum.eager_bytes += one.eager_bytes;
+        sum.links_open += one.links_open;
+        sum.bytes_kept += one.bytes_kept;
     }
     tci_word_set(&counters[TCI_COUNT_BYTES_SENT], sum.bytes_sent);
     tci_word_set(&counters[TCI_COUNT_BYTES_RECEIVED], sum.bytes_received);
@@ -57,4 +66,7 @@ void tci_meter_sample(void *arg)
     tci_word_set(&counters[TCI_COUNT_STRAYS], sum.strays);
     tci_word_set(&counters[TCI_COUNT_EAGER_BYTES], sum.eager_bytes);
     tci_word_set(&counters[TCI_COUNT_LINKS_OPEN], sum.links_open);
+    tci_word_set(&counters[TCI_COUNT_BREAKS], sum.breaks);
+    tci_word_set(&counters[TCI_COUNT_HEALS], sum.heals);
+    tci_word_set(&counters[TCI_COUNT_KEPT_BYTES], sum.bytes_kept);
 }

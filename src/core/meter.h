@@ -6,15 +6,16 @@
 #include "core/transport.h"
 #include "tcdist/context.h"
 
-/* What a transport counts; embedded in it.  Loop thread, all of it. */
+/* What a transport counts, without the one below it; embedded in it.  Loop thread, all of it. */
 struct tci_meter {
-    struct tci_meter *next;                  /* in context->meters */
-    const struct tci_transport_stats *stats; /* borrowed: the transport's */
+    struct tci_meter *next; /* in context->meters */
+    void (*read)(const struct tci_meter *self, struct tci_transport_stats *stats_out);
 };
 
 /* A transport begins; from del on its counts belong to the past of the context. */
 void tci_meter_add(tc_context *context, struct tci_meter *meter,
-                   const struct tci_transport_stats *stats);
+                   void (*read)(const struct tci_meter *self,
+                                struct tci_transport_stats *stats_out));
 void tci_meter_del(tc_context *context, struct tci_meter *meter);
 
 /* Bring the counters of the trace up to date; `context` is a tc_context. */

@@ -49,6 +49,9 @@ enum tci_trace_counter {
     TCI_COUNT_EAGER_BYTES, /* now: held for receives that are not posted */
     TCI_COUNT_LINKS_OPEN,  /* now */
     TCI_COUNT_STALLS,      /* of the loop */
+    TCI_COUNT_BREAKS,      /* connections that broke while their peer lived */
+    TCI_COUNT_HEALS,       /* … and were made again */
+    TCI_COUNT_KEPT_BYTES,  /* now: sent, and kept until the peer has them */
     TCI_COUNTERS
 };
 enum { TCI_TRACE_COUNTER_ROOM = 40, TCI_TRACE_CLOCKS = 8 };

@@ -425,6 +425,14 @@ static void shm_stats(const struct tci_transport *self, struct tci_transport_sta
     stats_out->strays += shm->stats.strays;
 }
 
+static void read_meter(const struct tci_meter *meter, struct tci_transport_stats *stats_out)
+{
+    const struct tci_shm *shm =
+        (const struct tci_shm *)((const char *)meter - offsetof(struct tci_shm, meter));
+
+    *stats_out = shm->stats;
+}
+
 /* ---- Open and close ---- */
 
 static void shm_close(struct tci_transport *self)
@@ -436,6 +444,7 @@ static void shm_close(struct tci_transport *self)
         tci_shm_link_free(shm->links[i]);
     TC_ASSERT(shm->live == 0);
     shm->exec->ops->source_del(shm->exec, &shm->source);
+    tci_meter_del(shm->context, &shm->meter);
     tci_watch_del(&shm->bell_watch);
     for (int i = 0; i < 2; i++)
         if (shm->bell[i] >= 0)
@@ -509,6 +518,7 @@ struct tci_transport *tci_shm_open(struct tci_loop *loop, tc_context *context,
     tci_list_init(&shm->near);
     below->sink = &shm->sink;
     shm->exec->ops->source_add(shm->exec, &shm->source);
+    tci_meter_add(context, &shm->meter, read_meter);
     shm->links = tci_alloc_array(shm->size, sizeof(struct tci_shm_link *));
     if (tci_pool_init(&shm->earlies, sizeof(struct tci_early), 1024) != 0 ||
         tci_pool_init(&shm->pulls, sizeof(struct tci_shm_pull), 256) != 0 ||

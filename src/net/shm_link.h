@@ -157,6 +157,7 @@ struct tci_shm {
     bool is_leaving, has_left_below;
     uint64_t live; /* transfers over links that are near */
     struct tci_transport_stats stats;
+    struct tci_meter meter; /* of these */
 };
 
 static inline struct tci_shm *tci_shm_of(struct tci_transport *transport)

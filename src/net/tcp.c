@@ -272,6 +272,14 @@ static void tcp_stats(const struct tci_transport *self, struct tci_transport_sta
             add_stats(tcp->links[i], stats_out);
 }
 
+static void read_meter(const struct tci_meter *meter, struct tci_transport_stats *stats_out)
+{
+    const struct tci_tcp *tcp =
+        (const struct tci_tcp *)((const char *)meter - offsetof(struct tci_tcp, meter));
+
+    tcp_stats(&tcp->base, stats_out);
+}
+
 /* ---- Leaving ---- */
 
 /* Whether the peer's host has everything; a reset cannot take it back from there. */
@@ -478,7 +486,7 @@ static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
     tci_list_init(&tcp->sending);
     tci_list_init(&tcp->halves);
     tci_match_init(&tcp->match);
-    tci_meter_add(context, &tcp->meter, &tcp->stats);
+    tci_meter_add(context, &tcp->meter, read_meter);
     tcp->exec->ops->source_add(tcp->exec, &tcp->source);
     tcp->links = tci_alloc_array(tcp->size, sizeof(struct tci_link *));
     tcp->input = tci_alloc_raw(TCI_TCP_INPUT);

@@ -34,6 +34,11 @@ static const struct metric metrics[] = {
      TCI_COUNT_STRAYS},
     {"tcdist_loop_stalls_total", "", "Callbacks that held the loop for 200 ms and longer.", false,
      TCI_COUNT_STALLS},
+    {"tcdist_link_breaks_total", "", "Connections that broke while their peer lived.", false,
+     TCI_COUNT_BREAKS},
+    {"tcdist_link_heals_total", "", "Connections that were made again.", false, TCI_COUNT_HEALS},
+    {"tcdist_kept_bytes", "", "Sent, and kept until the peer has them.", true,
+     TCI_COUNT_KEPT_BYTES},
     {"tcdist_early_bytes", "", "Messages held for receives that are not posted.", true,
      TCI_COUNT_EAGER_BYTES},
 };

@@ -126,7 +126,8 @@ static const char *print_rate(const struct trace_file *file, const struct trace_
 static void print_rank(const struct trace_file *at, const struct trace_file *before, FILE *file)
 {
     const uint64_t *counters = at->view.counters;
-    char loop[TEXT], sent[TEXT], received[TEXT], out[TEXT], in[TEXT], early[TEXT], rank[TEXT] = "-";
+    char loop[TEXT], sent[TEXT], received[TEXT], out[TEXT], in[TEXT], early[TEXT], kept[TEXT],
+        rank[TEXT] = "-";
     struct glance glance;
 
     glance_at(at, &glance);
@@ -134,23 +135,24 @@ static void print_rank(const struct trace_file *at, const struct trace_file *bef
         snprintf(rank, sizeof(rank), "%d", at->rank);
     fprintf(file,
             "%5s %8" PRIu64 " %-12.12s %-5s %-12.12s %6" PRIu64 " %10" PRIu64 " %7" PRIu64
-            " %9s %9s %9s %9s %5" PRIu32 " %5" PRIu32 " %8s",
+            " %9s %9s %9s %9s %5" PRIu32 " %5" PRIu32 " %8s %8s",
             rank, at->view.pid, at->view.host, print_state(at), print_loop(at, loop),
             glance.in_flight, counters[TCI_COUNT_FINISHED], counters[TCI_COUNT_FAILED],
             print_bytes((double)counters[TCI_COUNT_BYTES_SENT], sent),
             print_bytes((double)counters[TCI_COUNT_BYTES_RECEIVED], received),
             print_rate(at, before, TCI_COUNT_BYTES_SENT, out),
             print_rate(at, before, TCI_COUNT_BYTES_RECEIVED, in), glance.links_up,
-            glance.links_down, print_bytes((double)counters[TCI_COUNT_EAGER_BYTES], early));
+            glance.links_down, print_bytes((double)counters[TCI_COUNT_EAGER_BYTES], early),
+            print_bytes((double)counters[TCI_COUNT_KEPT_BYTES], kept));
     print_oldest(&glance, file);
     fprintf(file, "\n");
 }
 
 void table_print(const struct trace_files *files, const struct trace_files *before, FILE *file)
 {
-    fprintf(file, "%5s %8s %-12s %-5s %-12s %6s %10s %7s %9s %9s %9s %9s %5s %5s %8s  %s\n", "rank",
-            "pid", "host", "is", "loop", "flight", "finished", "failed", "sent", "received",
-            "sent/s", "recv/s", "up", "down", "early", "longest in flight");
+    fprintf(file, "%5s %8s %-12s %-5s %-12s %6s %10s %7s %9s %9s %9s %9s %5s %5s %8s %8s  %s\n",
+            "rank", "pid", "host", "is", "loop", "flight", "finished", "failed", "sent", "received",
+            "sent/s", "recv/s", "up", "down", "early", "kept", "longest in flight");
     for (size_t i = 0; i < files->count; i++)
         print_rank(&files->at[i], find_before(before, &files->at[i]), file);
 }
