@@ -519,7 +519,7 @@ free_join:
 static tc_future *refuse(tc_context *context, const tc_dist_options *options,
                          const struct tci_error *error)
 {
-    if (error->pub.status == TC_ERR_ALLOC)
+    if (error->pub.status == TC_ERR_ALLOC || error->pub.status == TC_ERR_UNSUPPORTED)
         tci_row_discard(options->rendezvous_url);
     return tci_future_failed(context, error);
 }

@@ -52,7 +52,8 @@ TC_API void tc_dist_options_default(tc_dist_options *options);
  * "fd://5,-,6,7" has one for each rank and "-" in this one's place; "fd://3,4" has those to the
  * ranks before and after this one (of two ranks, one will do).  With four ranks and more such a
  * ring carries what goes along it: all-reduce, broadcast, all-gather, barrier, send and receive
- * between neighbours, reduce-scatter with fast numerics; else TC_ERR_UNSUPPORTED.
+ * between neighbours, reduce-scatter with fast numerics; else TC_ERR_UNSUPPORTED.  Over descriptors
+ * no key is proven: in a context that has one the call gives TC_ERR_UNSUPPORTED.
  *
  * Errors: TC_ERR_INVALID_ARG, TC_ERR_UNSUPPORTED_FAMILY, TC_ERR_TIMEOUT (names the ranks that
  * did not come), TC_ERR_AUTH (a key that is not that of the others, where keys are given, names the
