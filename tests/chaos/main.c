@@ -126,9 +126,11 @@ static bool is_in_sample(enum chaos_fault fault, enum chaos_moment moment)
     static const struct {
         enum chaos_fault fault;
         enum chaos_moment moment;
-    } sample[] = {{FAULT_KILL, MOMENT_BUSY},  {FAULT_KILL, MOMENT_FORMING},
-                  {FAULT_EXIT, MOMENT_IDLE},  {FAULT_CLOSE, MOMENT_BUSY},
-                  {FAULT_PAUSE, MOMENT_BUSY}, {FAULT_KILL, MOMENT_CLOSING}};
+    } sample[] = {{FAULT_KILL, MOMENT_BUSY},
+                  {FAULT_KILL, MOMENT_FORMING},
+                  {FAULT_EXIT, MOMENT_IDLE},
+                  {FAULT_PAUSE, MOMENT_BUSY},
+                  {FAULT_KILL, MOMENT_CLOSING}};
 
     for (size_t s = 0; s < TCI_LEN(sample); s++)
         if (sample[s].fault == fault && sample[s].moment == moment)
