@@ -8,6 +8,7 @@
 #   timeout N     seconds until it counts as hung (default 120)
 #   needs P ...   optional packages; where one is missing the test is reported as skipped
 #   serial        never runs beside another test
+#   also tcp      runs a second time, as <name>_tcp, without shared memory between ranks
 #
 # The tests of the tree itself carry the label "house".
 
@@ -95,6 +96,12 @@ function(tcdist_add_test source)
     endif()
     set_tests_properties(${name} PROPERTIES
         TIMEOUT ${timeout} RUN_SERIAL ${serial} SKIP_RETURN_CODE 77)
+    if(lines MATCHES "also tcp" AND TARGET ${name})
+        add_test(NAME ${name}_tcp
+            COMMAND ${run_test} env TCDIST_SHM=0 $<TARGET_FILE:${name}>)
+        set_tests_properties(${name}_tcp PROPERTIES
+            TIMEOUT ${timeout} RUN_SERIAL ${serial} SKIP_RETURN_CODE 77)
+    endif()
 endfunction()
 
 file(GLOB test_sources CONFIGURE_DEPENDS tests/test_*.c)

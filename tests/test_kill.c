@@ -1,6 +1,6 @@
 /* test_kill.c - ranks are killed, stopped and leave without a word; the others say who it was. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300, serial */
+/* test: timeout 300, serial, also tcp */
 #include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
