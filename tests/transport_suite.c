@@ -425,6 +425,7 @@ static void a_storm_passes(void **state)
         order[i] = order[k];
         order[k] = was;
     }
+    turn(1); /* making them may have taken long: deadlines begin now */
     for (unsigned i = 0; i < COUNT; i++) {
         net_post(&net, &sends[i], recvs[i].xfer.peer);
         net_post(&net, &recvs[order[i]], sends[order[i]].xfer.peer);
