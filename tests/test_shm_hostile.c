@@ -119,8 +119,7 @@ static void a_record_beyond_the_ring_is_the_end_of_a_link(void **state)
     struct tci_shm_link *link = link_of(1, 0);
 
     (void)state;
-    atomic_store((_Atomic uint32_t *)(void *)(link->writer.ring +
-                                              link->writer.head % TCI_SHM_RING),
+    atomic_store((_Atomic uint32_t *)(void *)(link->writer.ring + link->writer.head % TCI_SHM_RING),
                  TCI_SHM_RING);
     rank_1_is_lost_alone("a record of an impossible length");
 }

@@ -12,6 +12,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "core/memories.h"
+
 enum { MAGIC = 0x74637368 };
 static_assert(sizeof(struct tci_shm_region) <= TCI_SHM_RINGS_AT, "the rings begin on a page");
 
@@ -79,16 +81,13 @@ const void *tci_shm_map_lent(pid_t pid, int fd, size_t bytes, uint64_t number)
 {
     int opened = open_of(pid, fd, O_RDONLY, S_IFREG);
     struct stat info;
-    void *data = MAP_FAILED;
+    void *data = NULL;
 
     if (opened < 0)
         return NULL;
     if (bytes > 0 && is_safe(opened, bytes, &info) && info.st_ino == number)
-        data = mmap(NULL, bytes, PROT_READ, MAP_SHARED, opened, 0);
+        data = tci_memory_map(opened, bytes, PROT_READ);
     close(opened);
-    if (data == MAP_FAILED)
-        return NULL;
-    madvise(data, bytes, MADV_HUGEPAGE); /* advice: small pages will do */
     return data;
 }
 
