@@ -267,7 +267,7 @@ static void tcp_stats(const struct tci_transport *self, struct tci_transport_sta
     const struct tci_tcp *tcp = (const struct tci_tcp *)self;
 
     *stats_out = tcp->stats;
-    for (uint32_t i = 0; i < tcp->size; i++)
+    for (uint32_t i = 0; tcp->links != NULL && i < tcp->size; i++)
         if (tcp->links[i] != NULL)
             add_stats(tcp->links[i], stats_out);
 }
@@ -406,6 +406,7 @@ static void tcp_close(struct tci_transport *self)
     struct tci_exec *exec = tcp->exec;
     struct aborting aborting = {tcp, NULL, (int)tcp->rank, TC_ERR_CLOSED};
 
+    tci_meter_del(tcp->context, &tcp->meter); /* it looks at the links */
     tcp->is_leaving = false;
     for (uint32_t i = 0; tcp->links != NULL && i < tcp->size; i++)
         if (tcp->links[i] != NULL)
@@ -417,7 +418,6 @@ static void tcp_close(struct tci_transport *self)
     exec->ops->timer_clear(exec, &tcp->left_timer);
     exec->ops->timer_clear(exec, &tcp->pulse);
     exec->ops->source_del(exec, &tcp->source);
-    tci_meter_del(tcp->context, &tcp->meter);
     tci_pool_fini(&tcp->flows);
     tci_pool_fini(&tcp->earlies);
     tci_keyring_unref(tcp->keyring);
