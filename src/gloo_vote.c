@@ -75,8 +75,8 @@ static void have_voted(tc_future *future, void *arg)
     struct tci_error error = {0};
 
     if (failure != NULL)
-        tci_error_set(&error, failure->status, failure->rank, 0, "dist_init", "%s",
-                      failure->message);
+        tci_error_blame(&error, failure->status, failure->rank, tc_error_reason(failure),
+                        "dist_init", "%s", failure->message);
     else
         route = route_of(ballot);
     tc_future_release(future);

@@ -142,8 +142,8 @@ static void have_gathered(tc_future *future, void *arg)
     struct tci_error error = {0};
 
     if (failed != NULL)
-        tci_error_set(&error, failed->status, failed->rank, failed->tag, name, "%s",
-                      failed->message);
+        tci_error_blame(&error, failed->status, failed->rank, tc_error_reason(failed), name, "%s",
+                        failed->message);
     else if (split->mine.color < 0)
         *split->out = NULL;
     else if (!make_own_group(split))

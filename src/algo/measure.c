@@ -106,7 +106,8 @@ static void has_ended(tc_future *future, void *arg)
     struct tci_error error = {0};
 
     if (failure != NULL)
-        tci_error_set(&error, failure->status, failure->rank, 0, "tune", "%s", failure->message);
+        tci_error_blame(&error, failure->status, failure->rank, tc_error_reason(failure), "tune",
+                        "%s", failure->message);
     tc_future_release(future);
     if (failure != NULL)
         end(self, error.pub.status, &error);

@@ -49,9 +49,9 @@ static void lose(struct tci_guest *guest, const char *how)
     struct tci_root *root = guest->root;
     char where[TCI_ADDR_TEXT];
 
-    tci_error_set(&root->boot.error, TC_ERR_PEER_LOST, guest->rank, 0, "dist_init",
-                  "rank %d at %s went away before the group stood: %s", guest->rank,
-                  tci_addr_print(&guest->conn.peer, where), how);
+    tci_error_blame(&root->boot.error, TC_ERR_PEER_LOST, guest->rank, TC_REASON_EXITED, "dist_init",
+                    "rank %d at %s went away before the group stood: %s", guest->rank,
+                    tci_addr_print(&guest->conn.peer, where), how);
     tci_boot_conn_close(&guest->conn);
     tci_root_fail(root);
 }
