@@ -22,9 +22,9 @@ tc_config heal_world_config(int mode, size_t connections);
 void heal_world_finish(struct heal_world *heal, struct coll_run *run);
 /* Every collective, small and large at once, all while connections break. */
 void heal_world_every_collective(int mode, int size, size_t connections);
-/* Connections that broke, as the ranks have noticed; while nothing runs. */
+/* Connections that broke, as the ranks have noticed. */
 uint64_t heal_world_breaks(const struct heal_world *heal);
-/* The transport's figures of a rank; while nothing runs. */
+/* The transport's figures of a rank. */
 struct tci_transport_stats heal_world_stats(const struct heal_world *heal, int rank);
 
 #endif
