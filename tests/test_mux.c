@@ -179,7 +179,9 @@ static void on_left(struct tci_transport_sink *sink)
 static void stand(struct upper *up, struct tci_transport *view)
 {
     assert_non_null(view);
-    *up = (struct upper){.sink = {on_admit, on_notice, on_lost, on_left}, .view = view};
+    *up = (struct upper){
+        .sink = {.admit = on_admit, .notice = on_notice, .lost = on_lost, .left = on_left},
+        .view = view};
     view->sink = &up->sink;
 }
 
