@@ -21,7 +21,9 @@
  * was being read goes on where it was.
  *
  * A link has a token that only its two ends know, given when it was first made, and the tries of a
- * side are counted: a stranger cannot take a link over, nor can a recorded try.
+ * side are counted: a stranger cannot take a link over, nor can a recorded try.  Where both dialed
+ * it at first, each made a token; and when those connections broke before either was answered, each
+ * may have taken the other's.  So both tokens are remembered.
  *
  * A process that has ended listens no more: who is refused a few times in a row gives up at once.
  */
@@ -174,6 +176,20 @@ void tci_link_take_token(struct tci_link *link, uint64_t token)
         link->heal.token = token;
 }
 
+bool tci_link_has_token(const struct tci_link *link, uint64_t token)
+{
+    return token != 0 && (token == link->heal.token || token == link->heal.other_token);
+}
+
+/* The link goes by a token of the peer's from here on. */
+static void set_token(struct tci_link *link, uint64_t token)
+{
+    if (token == 0 || token == link->heal.token)
+        return;
+    link->heal.other_token = link->heal.token;
+    link->heal.token = token;
+}
+
 /* Whether the other side knows the link; a token that is still on its way is the first frame. */
 static bool knows(const struct tci_link *link, const struct tci_hello *hello)
 {
@@ -182,7 +198,7 @@ static bool knows(const struct tci_link *link, const struct tci_hello *hello)
                hello->received < TCI_HEAD_BYTES && hello->attempt != 0;
     if (link->heal.token == 0)
         return link->heal.is_given && link->received < TCI_HEAD_BYTES && hello->attempt != 0;
-    return hello->token == link->heal.token;
+    return tci_link_has_token(link, hello->token);
 }
 
 /* ---- Greetings ---- */
@@ -232,7 +248,7 @@ const char *tci_link_resume(struct tci_link *link, const struct tci_hello *hello
         return "an answer to another greeting";
     if (!tci_log_rewind(&link->log, hello->received))
         return "an acknowledgement of what was never sent";
-    link->heal.token = hello->token;
+    set_token(link, hello->token);
     note_healed(link);
     return NULL;
 }
@@ -250,7 +266,7 @@ enum tci_heal_answer tci_link_judge(const struct tci_link *link, const struct tc
         return TCI_HEAL_STRAY;
     if (recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
         return TCI_HEAL_STRAY; /* given up already */
-    if (hello->received < link->log.acked || hello->received > link->log.sent)
+    if (hello->received < link->log.acked || hello->received > link->log.most)
         return TCI_HEAL_GONE;
     if (link->state != TCI_LINK_UP && link->tcp->rank < hello->from && link->fd >= 0 &&
         link->has_greeted)
@@ -272,8 +288,7 @@ bool tci_link_take_again(struct tci_link *link, const struct tci_hello *hello, i
     }
     if (hello->attempt != 0)
         link->heal.seen = hello->attempt;
-    if (hello->token != 0)
-        link->heal.token = hello->token;
+    set_token(link, hello->token);
     TC_ASSERT(link->crypt == NULL);
     link->crypt = crypt;
     if (!tci_log_rewind(&link->log, hello->received))

@@ -138,13 +138,14 @@ struct tci_link {
     uint64_t received;       /* bytes of the peer's stream */
     uint64_t received_told;  /* as of the last ack that was sent */
     struct {
-        uint64_t token;     /* made at random with the link; 0: none is known yet */
-        uint64_t since_ns;  /* when the connection broke */
-        uint64_t giveup_ns; /* when this try to make it again has taken too long */
-        int error;          /* how it broke; 0: the stream ended */
-        bool is_given;      /* the token is in the first frame of the lower rank */
-        uint32_t tries;     /* to make it again, in all */
-        uint32_t seen;      /* the last of the peer's */
+        uint64_t token;       /* made at random with the link; 0: none is known yet */
+        uint64_t other_token; /* both sides made one, and this is not the last that was said */
+        uint64_t since_ns;    /* when the connection broke */
+        uint64_t giveup_ns;   /* when this try to make it again has taken too long */
+        int error;            /* how it broke; 0: the stream ended */
+        bool is_given;        /* the token is in the first frame of the lower rank */
+        uint32_t tries;       /* to make it again, in all */
+        uint32_t seen;        /* the last of the peer's */
         uint32_t patience_ms;
     } heal;
     /* Connections at the side of the main one, which is the link's first: for pieces alone. */
@@ -272,6 +273,7 @@ void tci_link_break(struct tci_link *link, int error);
 /* A link that was made at the meeting point: the lower rank gives it a token. */
 void tci_link_give_token(struct tci_link *link);
 void tci_link_take_token(struct tci_link *link, uint64_t token);
+bool tci_link_has_token(const struct tci_link *link, uint64_t token);
 /* What this side says of a link when it dials it, anew or again. */
 void tci_link_hello(struct tci_link *link, struct tci_hello *hello_out);
 /* The answer to that came, and the connection is the link's again: NULL, or what is wrong. */

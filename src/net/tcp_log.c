@@ -180,6 +180,8 @@ void tci_log_sent(struct tci_log *log, size_t len)
 {
     TC_ASSERT(len <= log->end - log->sent);
     log->sent += len;
+    if (log->most < log->sent)
+        log->most = log->sent;
     while (log->next != log->last) {
         struct tci_span *span = tci_log_span(log, log->next);
 
@@ -237,9 +239,10 @@ bool tci_log_ack(struct tci_log *log, uint64_t position)
 
 bool tci_log_rewind(struct tci_log *log, uint64_t position)
 {
-    if (position < log->acked || !tci_log_ack(log, position))
+    if (position < log->acked || position > log->most)
         return false;
     log->sent = position;
+    (void)tci_log_ack(log, position);
     log->next = log->first;
     return true;
 }

@@ -40,6 +40,7 @@ struct tci_log {
     size_t span_room;
     uint64_t first, next, last; /* likewise; next: where `sent` lies, or last */
     uint64_t acked, sent, end;
+    uint64_t most;   /* `sent` before it was set back */
     uint64_t copied; /* bytes in `copy` of spans */
     /* So much of a transfer's memory is needed no more. */
     void (*release)(struct tci_log *log, struct tci_xfer *xfer, uint64_t len);
@@ -77,7 +78,8 @@ int tci_log_parts(const struct tci_log *log, struct iovec *parts, int max);
 void tci_log_sent(struct tci_log *log, size_t len);
 /* The peer has everything up to here; may release.  False: it cannot have. */
 bool tci_log_ack(struct tci_log *log, uint64_t position);
-/* The peer has that and nothing more: the rest will be sent again. */
+/* The peer has that and nothing more: the rest will be sent again.  It may have what was sent
+ * before an earlier call, too: the word that led to that one may have been an old one. */
 bool tci_log_rewind(struct tci_log *log, uint64_t position);
 
 /* The first span is not this log's any more. */

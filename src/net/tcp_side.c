@@ -162,8 +162,8 @@ struct tci_link *tci_side_wanted(struct tci_link *main, const struct tci_hello *
 {
     struct tci_link *side;
 
-    if (!may_make(main) || hello->token != main->heal.token || hello->index > TCI_TCP_SIDES ||
-        hello->from > main->tcp->rank)
+    if (!may_make(main) || !tci_link_has_token(main, hello->token) ||
+        hello->index > TCI_TCP_SIDES || hello->from > main->tcp->rank)
         return NULL;
     side = side_get(main, hello->index);
     if (side == NULL || side->state != TCI_LINK_NONE || side->log.first != side->log.last ||
