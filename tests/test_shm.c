@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/base.h"
+#include "loop/state.h"
 #include "net/shm.h"
 #include "support/tcp_net.h"
 
@@ -34,8 +36,64 @@ static void open_shm(struct net *net, size_t eager_bytes)
     }
 }
 
+static bool has_failed(const struct net_message *message)
+{
+    return message->xfer.status != TC_PENDING && message->xfer.status != TC_OK;
+}
+
+/* Both end, or the group ends with one of them. */
+static void wait_for_both(struct net *net, struct net_message *send, struct net_message *recv)
+{
+    uint64_t end_ns = tci_loop_clock() + 60 * 1000 * TCI_NS_PER_MS;
+
+    while (!has_failed(send) && !has_failed(recv) &&
+           (send->xfer.status != TC_OK || recv->xfer.status != TC_OK)) {
+        assert_true(tci_loop_clock() < end_ns);
+        net_turn(net);
+    }
+    for (int r = 0; r < 2; r++)
+        net->nodes[r].transport->ops->abort(net->nodes[r].transport, &recv->xfer.key,
+                                            TCI_ALL_PEERS);
+    net_wait(net, &send->xfer);
+    net_wait(net, &recv->xfer);
+}
+
+/* Whatever there is no memory for, at either end and from the first offer on: a message arrives,
+ * over shared memory or over TCP, or one of its ends is told that it does not. */
+static void send_without_memory(size_t len)
+{
+    for (uint64_t n = 1, total = 0; n == 1 || n <= total; n++) {
+        struct net_message send, recv;
+        uint64_t before;
+        struct net net;
+
+        net_open(&net, 2, 65536);
+        before = tci_alloc_total();
+        tci_alloc_fail_at(n, 0);
+        net_send(&net, &send, 0, 1, 1, len);
+        net_turns(&net, 3);
+        net_recv(&net, &recv, 1, 0, 1, len);
+        wait_for_both(&net, &send, &recv);
+        tci_alloc_fail_at(0, 0);
+        total = tci_max(total, tci_alloc_total() - before);
+        if (recv.xfer.status == TC_OK)
+            assert_true(net_is_intact(&recv));
+        net_free(&send);
+        net_free(&recv);
+        net_close(&net);
+    }
+}
+
+static void missing_memory_leaves_nothing_waiting(void **state)
+{
+    (void)state;
+    send_without_memory(1000);
+    send_without_memory(1 << 20);
+}
+
 int main(void)
 {
+    const struct CMUnitTest memory[] = {cmocka_unit_test(missing_memory_leaves_nothing_waiting)};
     static const struct net_subject subject = {"shm", open_shm};
     int failed;
 
@@ -43,6 +101,7 @@ int main(void)
     failed =
         _cmocka_run_group_tests("messages", transport_suite, transport_suite_count, NULL, NULL);
     failed += _cmocka_run_group_tests("ends", transport_ends, transport_ends_count, NULL, NULL);
+    failed += _cmocka_run_group_tests("memory", memory, TCI_LEN(memory), NULL, NULL);
     /* What the peer's memory cannot be read for is sent through the ring, which is a copy more. */
     may_read = false;
     cmocka_set_skip_filter("large_payload_is_never_copied");

@@ -37,14 +37,13 @@ struct card {
     uint8_t token[TCI_SHM_TOKEN];
 };
 
-static void tell(struct tci_shm_link *link, enum meet what, const char *text)
+static void tell(struct tci_shm *shm, uint32_t peer, enum meet what, const char *text)
 {
-    struct tci_shm *shm = link->shm;
     struct tci_notice notice = {
         .kind = TCI_NOTICE_NEAR, .culprit = (int32_t)shm->rank, .arg = (uint64_t)what};
 
     snprintf(notice.text, sizeof(notice.text), "%s", text);
-    shm->below->ops->notify(shm->below, link->peer, &notice, true);
+    shm->below->ops->notify(shm->below, peer, &notice, true);
 }
 
 static void tell_card(struct tci_shm_link *link, enum meet what)
@@ -55,7 +54,7 @@ static void tell_card(struct tci_shm_link *link, enum meet what)
                    link->shm->bell[1], (unsigned long long)(uintptr_t)link->token);
     for (int i = 0; i < TCI_SHM_TOKEN; i++)
         at += snprintf(at, 3, "%02x", link->token[i]);
-    tell(link, what, text);
+    tell(link->shm, link->peer, what, text);
 }
 
 static bool read_card(const char *text, struct card *card_out)
@@ -142,7 +141,7 @@ static void drop_region(struct tci_shm_link *link)
 
 static void decline(struct tci_shm_link *link, const char *why)
 {
-    tell(link, DECLINE, why);
+    tell(link->shm, link->peer, DECLINE, why);
     drop_region(link);
     tci_shm_go_below(link, why);
 }
@@ -226,7 +225,7 @@ static void on_accept(struct tci_shm_link *link, const struct card *card)
         decline(link, why);
         return;
     }
-    tell(link, CONFIRM, "");
+    tell(link->shm, link->peer, CONFIRM, "");
     stand(link, true);
 }
 
@@ -241,8 +240,11 @@ void tci_shm_on_meet(struct tci_shm *shm, uint32_t peer, const struct tci_notice
     struct tci_shm_link *link = tci_shm_link_get(shm, peer);
     struct card card;
 
-    if (link == NULL)
+    if (link == NULL) { /* what was to go to it waits there for an answer */
+        if (notice->arg == OFFER)
+            tell(shm, peer, DECLINE, "there is no memory left for the link");
         return;
+    }
     if (notice->arg == DECLINE) {
         if (link->state == TCI_SHM_OFFERED || link->state == TCI_SHM_ACCEPTED) {
             drop_region(link);
@@ -262,7 +264,7 @@ void tci_shm_on_meet(struct tci_shm *shm, uint32_t peer, const struct tci_notice
         if (link->state == TCI_SHM_OFFERED)
             on_accept(link, &card);
     } else if (!is_wanted(shm, link)) {
-        tell(link, DECLINE, "shared memory is switched off there, or leads to another host");
+        tell(shm, peer, DECLINE, "shared memory is switched off there, or leads to another host");
         if (link->state == TCI_SHM_NEW)
             tci_shm_go_below(link, "it is not used here");
     } else if (link->state == TCI_SHM_NEW || (link->state == TCI_SHM_OFFERED && peer < shm->rank)) {
