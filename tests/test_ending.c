@@ -271,7 +271,7 @@ static void a_call_that_a_finalized_rank_never_enters_says_so(void **state)
     tc_future *futures[2], *left[3];
 
     (void)state;
-    options.timeout_ms = 200;
+    options.timeout_ms = 2000;
     open_world(3);
     left[2] = tc_dist_finalize_async(world.group[2]);
     for (int r = 0; r < 2; r++)
@@ -381,7 +381,7 @@ static void a_rank_whose_loop_does_not_turn_does_not_answer(void **state)
     tc_config manual;
 
     (void)state;
-    options.timeout_ms = 400;
+    options.timeout_ms = 2000;
     tc_config_default(&manual);
     manual.loop_mode = TC_LOOP_MANUAL;
     live_before = tci_alloc_live();

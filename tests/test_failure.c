@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/mman.h>
 
 #include <cmocka.h>
@@ -17,7 +18,7 @@
 #include "core/base.h"
 #include "support/coll_case.h"
 
-enum { RANKS = 4, LARGE = 600000, SHORT_MS = 400 };
+enum { RANKS = 4, LARGE = 600000, SHORT_MS = 2000 };
 
 static struct world world;
 static float data[WORLD_MAX][2 * LARGE];
@@ -119,11 +120,11 @@ static void who_does_not_enter_is_named_and_fails_when_it_comes(void **state)
         for (int r = 0; r < RANKS; r++)
             if (r != absent)
                 fails(futures[r], TC_ERR_TIMEOUT, absent,
-                      SAYS("allreduce, tag 77", "has not entered it within 400 ms",
+                      SAYS("allreduce, tag 77", "has not entered it within 2000 ms",
                            "what it entered last is allreduce, tag 2"));
         all_sum(3000 + (uint64_t)absent, 5); /* what was told before has arrived by now */
         tc_future *late = sum_beside(absent, 77, count, NULL);
-        fails(late, TC_ERR_TIMEOUT, absent, SAYS("has not entered it within 400 ms"));
+        fails(late, TC_ERR_TIMEOUT, absent, SAYS("has not entered it within 2000 ms"));
         all_sum(77, 10);
         all_sum(77, LARGE);
     }
@@ -239,7 +240,16 @@ static const struct call differing[][2] = {
      {0, LARGE, TC_DTYPE_F32, TC_REDUCE_SUM, 0, TC_NUMERICS_FAST, NULL, ", fast)"}},
 };
 
-/* The rank that differs fails in any case; of the others those that were not done yet. */
+/* Who is done by sending alone learns of another call later, and its health tells. */
+static bool somebody_knows(void)
+{
+    for (;; usleep(1000))
+        for (int r = 0; r < RANKS; r++)
+            if (tc_dist_health(world.group[r], NULL) == TC_ERR_MISMATCH)
+                return true;
+}
+
+/* The rank that differs fails if it waits for another, and those that were not done yet. */
 static void differ(size_t c, int other, uint64_t tag)
 {
     const struct call *pair = differing[c];
@@ -261,7 +271,7 @@ static void differ(size_t c, int other, uint64_t tag)
         assert_int_equal(error->tag, tag);
         assert_true(error->rank >= 0);
     }
-    assert_true(failed >= (pair[0].kind == 1 ? 1 : 2));
+    assert_true(pair[0].kind == 1 ? failed > 0 || somebody_knows() : failed >= 2);
     for (int r = 0; r < RANKS; r++)
         tc_future_release(futures[r]);
 }

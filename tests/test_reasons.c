@@ -13,7 +13,7 @@
 
 #include "support/world.h"
 
-enum { RANKS = 3, SHORT_MS = 600 };
+enum { RANKS = 3, SHORT_MS = 1000 };
 
 static struct world world;
 

@@ -261,7 +261,7 @@ static void stay_away(struct row_rank *self)
     tc_options options;
 
     tc_options_default(&options);
-    options.timeout_ms = 400;
+    options.timeout_ms = 2000;
     if (self->rank != 3) {
         WANT(wait_for(tc_barrier_async(self->group, 1, &options)) == TC_ERR_TIMEOUT);
         WANT(tc_last_error()->rank == 3);

@@ -23,6 +23,10 @@ enum { PULSE_MS = 4000, PULSE_CLOSE_MS = 1000, SUSPECT_MS = 4000 };
 /* Both ends count in milliseconds of the kernel's clock, which ticks every few of them. */
 enum { TICK_MS = 10 };
 
+/* A kernel may keep an acknowledgement back for 40 ms, or a round trip, to let data take it along;
+ * before twice of that nothing is said about a host that has not answered. */
+enum { ACK_DELAY_MS = 100 };
+
 /* False for a socket pair: both its ends are on this host, which is heard. */
 static bool look(const struct tci_link *link, struct tcp_info *info)
 {
@@ -44,7 +48,7 @@ enum tci_hearing tci_tcp_hear(const struct tci_transport *self, uint32_t peer, u
     const struct tci_link *link = tcp->links[peer];
     uint64_t elapsed_ms = (tcp->exec->ops->now_ns(tcp->exec) - since_ns) / TCI_NS_PER_MS;
     struct tcp_info info;
-    bool is_acked;
+    bool is_acked, is_due;
 
     TC_ASSERT(peer < tcp->size);
     if (link != NULL && link->state == TCI_LINK_HEALING)
@@ -56,7 +60,8 @@ enum tci_hearing tci_tcp_hear(const struct tci_transport *self, uint32_t peer, u
     is_acked = info.tcpi_last_ack_recv <= elapsed_ms + TICK_MS;
     if (info.tcpi_last_data_recv <= elapsed_ms || (info.tcpi_unacked > 0 && is_acked))
         return TCI_HEAR_FLOW;
-    return is_acked || !owes(&info) ? TCI_HEAR_HOST : TCI_HEAR_NOTHING;
+    is_due = elapsed_ms >= ACK_DELAY_MS + 2 * (uint64_t)info.tcpi_rtt / 1000;
+    return is_acked || !is_due || !owes(&info) ? TCI_HEAR_HOST : TCI_HEAR_NOTHING;
 }
 
 /* A probe that is on its way at two looks, a second apart, is not answered. */
