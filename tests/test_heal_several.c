@@ -69,8 +69,8 @@ static void large_messages_go_over_all_connections(void **state)
     (void)state;
     heal_world_open(&heal, 2, &config, test_seed());
     until_sides_stand(&heal, 3);
-    assert_int_equal(cut_proxy_made(heal.proxy), 4);
-    assert_int_equal(bytes_beside(&heal), 0); /* small ones do not */
+    assert_true(cut_proxy_made(heal.proxy) >= 4); /* a try that was not answered is made again */
+    assert_int_equal(bytes_beside(&heal), 0);     /* small ones do not */
     all_reduce(&heal, 32 << 20, 2, UINT32_MAX);
     sent = heal_world_stats(&heal, 0).bytes_sent + heal_world_stats(&heal, 1).bytes_sent;
     print_message("%.0f %% of %.0f MiB over three of four connections\n",
