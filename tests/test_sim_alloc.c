@@ -127,11 +127,41 @@ static void all_allocations_from_one_on_fail(void **state)
     free(buffers);
 }
 
+/* What comes before its receive is not lost with what there is no memory for then. */
+static void a_message_ahead_of_its_receive_arrives_or_is_missed(void **state)
+{
+    float values[2] = {7, 0};
+
+    (void)state;
+    for (uint64_t n = 1, total = 0; n == 1 || n <= total; n++) {
+        struct sim_world *world = sim_world_new(2, NULL);
+        uint64_t before = tci_alloc_total();
+        tc_future *send, *recv;
+        tc_status_t status;
+
+        assert_non_null(world);
+        send = tc_send_async(sim_group(world, 0), 1, &values[0], 1, TC_DTYPE_F32, 1, NULL);
+        tci_alloc_fail_at(n, false);
+        sim_world_idle(world);
+        tci_alloc_fail_at(0, 0);
+        total = tci_max(total, tci_alloc_total() - before);
+        recv = tc_recv_async(sim_group(world, 1), 1, &values[1], 1, TC_DTYPE_F32, 0, NULL);
+        sim_world_idle(world);
+        status = tc_future_test(recv);
+        if (tc_future_test(send) == TC_OK)
+            assert_true(status == TC_OK || status == TC_ERR_ALLOC);
+        tc_future_release(send);
+        tc_future_release(recv);
+        sim_world_free(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_allocation_fails),
         cmocka_unit_test(all_allocations_from_one_on_fail),
+        cmocka_unit_test(a_message_ahead_of_its_receive_arrives_or_is_missed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

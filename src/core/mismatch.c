@@ -203,7 +203,9 @@ static bool compare(struct tci_comm *comm, uint32_t peer, const struct tci_key *
             return false;
     }
     tag = tci_tags_get(&comm->tags, &name);
-    if (tag == NULL || tci_tag_is_dead(tag, key->use))
+    if (tag == NULL)
+        return true; /* no memory to note it: it is kept, for it may be the only one of its kind */
+    if (tci_tag_is_dead(tag, key->use))
         return false;
     if (is_past(tag, key)) {
         if (tag->done.is_set && tag->done.use == key->use)
