@@ -107,6 +107,16 @@ static void an_unknown_kind_is_the_end_of_a_link(void **state)
     rank_1_is_lost_alone("a record of an unknown kind");
 }
 
+static void a_refusal_of_what_was_accepted_is_the_end_of_a_link(void **state)
+{
+    struct tci_notice notice = {.kind = TCI_NOTICE_NEAR, .culprit = 1, .arg = 3};
+    struct tci_transport *below = tci_shm_below(net.nodes[1].transport);
+
+    (void)state;
+    below->ops->notify(below, 0, &notice, true);
+    rank_1_is_lost_alone("sent a refusal of the memory");
+}
+
 static void a_payload_beyond_its_record_is_the_end_of_a_link(void **state)
 {
     (void)state;
@@ -213,6 +223,7 @@ int main(void)
     static const struct net_subject subject = {"shm", open_shm};
     const struct CMUnitTest tests[] = {
         TEST(an_unknown_kind_is_the_end_of_a_link),
+        TEST(a_refusal_of_what_was_accepted_is_the_end_of_a_link),
         TEST(a_payload_beyond_its_record_is_the_end_of_a_link),
         TEST(a_record_beyond_the_ring_is_the_end_of_a_link),
         TEST(a_loan_without_its_text_is_the_end_of_a_link),

@@ -249,6 +249,8 @@ void tci_shm_on_meet(struct tci_shm *shm, uint32_t peer, const struct tci_notice
         if (link->state == TCI_SHM_OFFERED || link->state == TCI_SHM_ACCEPTED) {
             drop_region(link);
             tci_shm_go_below(link, "it has declined");
+        } else if (link->state == TCI_SHM_NEAR) { /* it reads nothing there any more */
+            tci_shm_link_lose(link, "sent a refusal of the memory that it has accepted");
         }
         return;
     }
