@@ -1,6 +1,6 @@
 /* test_sim.c - every plan of the table, on simulated ranks, against plain loops. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 600 */
+/* test: timeout 1500 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
