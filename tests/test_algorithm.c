@@ -1,6 +1,6 @@
 /* test_algorithm.c - what tc_algorithm says is what is done, and the same on every rank. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 120 */
+/* test: timeout 600 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_blocking.c - the blocking calls over buffers, with a loop thread and without. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 120, serial */
+/* test: timeout 600, serial */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

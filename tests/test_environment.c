@@ -1,6 +1,6 @@
 /* test_environment.c - variables that nothing reads are told of, with the one that was meant. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 60 */
+/* test: timeout 600 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

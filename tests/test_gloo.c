@@ -1,6 +1,6 @@
 /* test_gloo.c - the gloo backend: its variables, and the route that all ranks agree on. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 120 */
+/* test: timeout 600 */
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* test_heal_crossing.c - two ranks dial each other, and both connections break at once. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 120 */
+/* test: timeout 600 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_loop.c - turns of the loop: their order, their sleep and what ends it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 120, serial */
+/* test: timeout 600, serial */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

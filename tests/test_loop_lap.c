@@ -1,6 +1,6 @@
 /* test_loop_lap.c - who holds the loop for long is named in the log. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 60 */
+/* test: timeout 600 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_loop_wait.c - waiters turn a loop without a thread, one at a time, and hand it over. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 120 */
+/* test: timeout 600 */
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* test_mesh.c - mesh groups: where peers listen, what calls promise, what is refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 120 */
+/* test: timeout 600 */
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* test_table.c - tables of choices: rank 0's counts for all, and what is none is refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 120 */
+/* test: timeout 600 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_tcstat.c - tcstat shows a job that runs, as a table and for a scraper. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 120 */
+/* test: timeout 600 */
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <signal.h>

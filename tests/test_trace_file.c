@@ -1,6 +1,6 @@
 /* test_trace_file.c - traces in files: what outlives a process, and what a failure leaves. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 120 */
+/* test: timeout 600 */
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* test_tune.c - a group measures itself, and all ranks choose alike before and after. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 120 */
+/* test: timeout 600 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
