@@ -5,12 +5,13 @@
 #
 #   /* test: timeout 300, needs libuv glib-2.0, serial */
 #
-#   timeout N     seconds until it counts as hung (default 120)
+#   timeout N     seconds until it counts as hung (default 300)
 #   needs P ...   optional packages; where one is missing the test is reported as skipped
 #   serial        never runs beside another test
+#   single        has one thread alone: the thread sanitizer has nothing to look for
 #   also tcp      runs a second time, as <name>_tcp, without shared memory between ranks
 #
-# The tests of the tree itself carry the label "house".
+# The tests of the tree itself carry the label "house", those of one thread the label "single".
 
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 set(run_test ${PROJECT_SOURCE_DIR}/tests/run_test.sh)
@@ -58,7 +59,7 @@ endfunction()
 
 function(tcdist_add_test source)
     cmake_path(GET source STEM name)
-    set(timeout 120)
+    set(timeout 300)
     set(serial OFF)
     set(needs "")
 
@@ -96,6 +97,9 @@ function(tcdist_add_test source)
     endif()
     set_tests_properties(${name} PROPERTIES
         TIMEOUT ${timeout} RUN_SERIAL ${serial} SKIP_RETURN_CODE 77)
+    if(lines MATCHES "single")
+        set_tests_properties(${name} PROPERTIES LABELS single)
+    endif()
     if(lines MATCHES "also tcp" AND TARGET ${name})
         add_test(NAME ${name}_tcp
             COMMAND ${run_test} env TCDIST_SHM=0 $<TARGET_FILE:${name}>)

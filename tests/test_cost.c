@@ -1,6 +1,6 @@
 /* test_cost.c - the cost model beside the simulator, and what can be expected of any cost. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

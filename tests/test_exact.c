@@ -1,6 +1,6 @@
 /* test_exact.c - exact sums and averages have the bits of sums in big integers. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300, needs gmp */
+/* test: timeout 300, needs gmp, single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_exact_kernels.c - exact kernels at every length and address; pairs of 16 bits. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 1800 */
+/* test: timeout 1800, single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

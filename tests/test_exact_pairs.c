@@ -1,6 +1,6 @@
 /* test_exact_pairs.c - the exact sum and average of every pair of 16-bit floats, in all kernels. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 3600 */
+/* test: timeout 3600, single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

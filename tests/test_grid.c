@@ -1,6 +1,6 @@
 /* test_grid.c - plan x ranks x count x type x operator x in place x lanes x window, simulated. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 14400 */
+/* test: timeout 14400, single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

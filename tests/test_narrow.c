@@ -1,5 +1,6 @@
 /* test_narrow.c - f32 as 16- and 8-bit floats: rounded once, to the nearest, and never beyond. */
 /* SPDX-License-Identifier: Apache-2.0 */
+/* test: single */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* test_order.c - fast sums: one order a plan, on all ranks and every run, and which one it is. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, single */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

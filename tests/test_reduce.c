@@ -1,5 +1,6 @@
 /* test_reduce.c - kernels at every length, address, number of ranks, and in place. */
 /* SPDX-License-Identifier: Apache-2.0 */
+/* test: single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* test_reduce_values.c - every family of kernels gives the bits of an independent oracle. */
 /* SPDX-License-Identifier: Apache-2.0 */
+/* test: single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

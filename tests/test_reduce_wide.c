@@ -1,6 +1,6 @@
 /* test_reduce_wide.c - widen, add and round in turn give the bits of the fold at one place. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 600 */
+/* test: timeout 600, single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_refine.c - links change while a group runs; all ranks change their choices at one call. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

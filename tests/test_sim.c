@@ -1,6 +1,6 @@
 /* test_sim.c - every plan of the table, on simulated ranks, against plain loops. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 1500 */
+/* test: timeout 1500, single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

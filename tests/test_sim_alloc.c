@@ -1,6 +1,6 @@
 /* test_sim_alloc.c - the n-th allocation of a small world fails, for every n. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_sim_compress.c - compressed all-reduces on simulated ranks: late, cut up, cancelled. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

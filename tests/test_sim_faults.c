@@ -1,6 +1,6 @@
 /* test_sim_faults.c - deadlines, lost ranks and calls that differ, told in virtual time. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 200 */
+/* test: timeout 200, single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_sim_groups.c - groups within groups in virtual time: overlapping splits, losses. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, single */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* test_sim_reasons.c - every kind of fault at many moments: all name one rank, for one reason. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

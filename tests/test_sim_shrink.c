@@ -1,6 +1,6 @@
 /* test_sim_shrink.c - survivors agree on a new group while more of them end, in virtual time. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, single */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>

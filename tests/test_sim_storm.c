@@ -1,6 +1,6 @@
 /* test_sim_storm.c - faults of all kinds from one seed, on the whole stack in virtual time. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, single */
 /*
  * A run: a few ranks begin calls of all kinds in orders and at times of their own, while ranks end,
  * links break or fall silent, loops stand still, clocks jump, memory runs out.  However these meet:

@@ -1,6 +1,6 @@
 /* test_sim_tags.c - tags in any order, again, cancelled, behind futures; random storms. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* test_topk.c - the largest elements are chosen, ties by index, and the rest stays. */
 /* SPDX-License-Identifier: Apache-2.0 */
+/* test: single */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
