@@ -1,7 +1,6 @@
 /* test_kill.c - ranks are killed, stopped and leave without a word; the others say who it was. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: timeout 300, serial, also tcp */
-#include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,6 +17,7 @@
 #include <cmocka.h>
 
 #include "core/alloc.h"
+#include "support/child.h"
 #include "support/threads.h"
 #include "support/world.h"
 
@@ -25,8 +25,6 @@
  * what became of it; the test's own process is none of them. */
 
 enum { RANKS_MAX = 4, TAGS = 60, LARGE = 300000, BOUND_MS = 5000 };
-
-enum { EXIT_SAYS = 3 };
 
 /* How a rank ends. */
 enum end { KILLED, EXITS, CLOSES, STOPS };
@@ -56,29 +54,6 @@ static double now_ms(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
-
-static int entries_of(const char *path)
-{
-    DIR *dir = opendir(path);
-    int count = 0;
-
-    while (dir != NULL && readdir(dir) != NULL)
-        count++;
-    if (dir != NULL)
-        closedir(dir);
-    return count;
-}
-
-/* A child's assertion: the line goes to the parent, which fails the test with it. */
-#define CHECK(rank, condition)                                                                     \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            const tc_error *last = tc_last_error();                                                \
-            dprintf((rank)->out, "rank %d: line %d: not so: %s (last error: %s)\n", (rank)->rank,  \
-                    __LINE__, #condition, last == NULL ? "none" : last->message);                  \
-            _exit(EXIT_SAYS);                                                                      \
-        }                                                                                          \
-    } while (0)
 
 static void start_work(struct rank *rank)
 {

@@ -1,7 +1,6 @@
 /* test_shrink.c - ranks are killed, over and over; the others go on in ever smaller groups. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: timeout 300, serial */
-#include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,11 +17,12 @@
 #include <cmocka.h>
 
 #include "core/alloc.h"
+#include "support/child.h"
 #include "support/threads.h"
 #include "support/world.h"
 
 /* The ranks are processes; the test's own process is none of them. */
-enum { RANKS_MAX = 6, NEVER = 1000, PATIENCE_MS = 60000, EXIT_SAYS = 3 };
+enum { RANKS_MAX = 6, NEVER = 1000, PATIENCE_MS = 60000 };
 
 struct plan {
     int size, rounds;
@@ -40,29 +40,6 @@ struct rank {
     tc_dist_ctx *group, *old[2 * RANKS_MAX];
     int old_count;
 };
-
-/* A child's assertion: the line goes to the parent, which fails the test with it. */
-#define CHECK(rank, condition)                                                                     \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            const tc_error *last = tc_last_error();                                                \
-            dprintf((rank)->out, "rank %d: line %d: not so: %s (last error: %s)\n", (rank)->rank,  \
-                    __LINE__, #condition, last == NULL ? "none" : last->message);                  \
-            _exit(EXIT_SAYS);                                                                      \
-        }                                                                                          \
-    } while (0)
-
-static int entries_of(const char *path)
-{
-    DIR *dir = opendir(path);
-    int count = 0;
-
-    while (dir != NULL && readdir(dir) != NULL)
-        count++;
-    if (dir != NULL)
-        closedir(dir);
-    return count;
-}
 
 static void leave_old(struct rank *rank)
 {

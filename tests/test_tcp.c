@@ -7,8 +7,6 @@
 
 #include <cmocka.h>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,107 +16,8 @@
 #include "net/crypt.h"
 #include "net/sock.h"
 #include "net/tcp.h"
+#include "support/tcp_net.h"
 #include "transport_suite.h"
-
-static struct tci_addr loopback(void)
-{
-    struct tci_addr addr = {.len = sizeof(struct sockaddr_in)};
-    struct sockaddr_in *in = (struct sockaddr_in *)&addr.sa;
-
-    in->sin_family = AF_INET;
-    in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return addr;
-}
-
-static void connect_pair(int fds[2])
-{
-    struct tci_addr addr = loopback(), bound, from;
-    struct tci_error error = {0};
-    int listener;
-    bool is_up;
-
-    assert_int_equal(tci_sock_listen(&addr, &listener, &bound, &error), TC_OK);
-    assert_int_equal(tci_sock_connect(&bound, &fds[0], &is_up, &error), TC_OK);
-    do
-        fds[1] = tci_sock_accept(listener, &from);
-    while (fds[1] < 0);
-    close(listener);
-}
-
-/* One end of a connection that both have proven, with secrets that are not. */
-static struct tci_crypt *seal(bool is_dialer)
-{
-    struct tci_session session = {.cipher = TCI_CIPHER_CHACHA20POLY1305, .encrypts = true};
-    struct tci_crypt *crypt;
-
-    memset(is_dialer ? session.send : session.receive, 1, sizeof(session.send));
-    crypt = tci_crypt_new(&session);
-    assert_non_null(crypt);
-    return crypt;
-}
-
-static void give_keys(struct tci_boot_result *results, uint32_t size)
-{
-    for (uint32_t i = 0; i < size; i++) {
-        results[i].keyring = tci_keyring_shared("0123456789abcdef", 16, NULL, 0);
-        assert_non_null(results[i].keyring);
-        results[i].keyring->encrypts = true;
-        results[i].crypts = tci_alloc_array(size, sizeof(struct tci_crypt *));
-        assert_non_null(results[i].crypts);
-    }
-    for (uint32_t i = 1; i < size; i++) {
-        results[0].crypts[i] = seal(false);
-        results[i].crypts[0] = seal(true);
-    }
-}
-
-/* What the meeting point would have given to each rank. */
-static void open_with(struct net *net, size_t eager_bytes, bool is_sealed)
-{
-    struct tci_boot_result results[NET_SIZE_MAX] = {{0}};
-    struct tci_addr addr = loopback(), bound[NET_SIZE_MAX];
-    struct tci_error error = {0};
-
-    for (uint32_t i = 0; i < net->size; i++) {
-        results[i].rank = (int)i;
-        results[i].size = (int)net->size;
-        results[i].agreed.eager_bytes = eager_bytes;
-        memset(results[i].group_id, 0x5a, TCI_GROUP_ID);
-        results[i].fds = tci_alloc_array(net->size, sizeof(int));
-        results[i].addrs = tci_alloc_array(net->size, sizeof(struct tci_addr));
-        memset(results[i].fds, 0xff, net->size * sizeof(int));
-        assert_int_equal(tci_sock_listen(&addr, &results[i].listener, &bound[i], &error), TC_OK);
-    }
-    for (uint32_t i = 0; i < net->size; i++) {
-        int fds[2];
-
-        for (uint32_t k = 0; k < net->size; k++)
-            results[i].addrs[k] = bound[k];
-        if (i == 0)
-            continue;
-        connect_pair(fds);
-        results[0].fds[i] = fds[0];
-        results[i].fds[0] = fds[1];
-    }
-    if (is_sealed)
-        give_keys(results, net->size);
-    for (uint32_t i = 0; i < net->size; i++) {
-        net->nodes[i].transport = tci_tcp_open(net->loop, &net->context, &results[i], &error);
-        tci_keyring_unref(results[i].keyring);
-        tci_free(results[i].crypts);
-        tci_free(results[i].fds);
-    }
-}
-
-static void open_tcp(struct net *net, size_t eager_bytes)
-{
-    open_with(net, eager_bytes, false);
-}
-
-static void open_sealed(struct net *net, size_t eager_bytes)
-{
-    open_with(net, eager_bytes, true);
-}
 
 /* Small, large, early and late, between ranks that have to dial first; then everything ends.
  * Returns how many messages were received. */
@@ -181,7 +80,8 @@ static void every_allocation_may_fail(void **state)
 
 int main(void)
 {
-    static const struct net_subject subjects[] = {{"tcp", open_tcp}, {"sealed tcp", open_sealed}};
+    static const struct net_subject subjects[] = {{"tcp", tcp_net_open},
+                                                  {"sealed tcp", tcp_net_open_sealed}};
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation_may_fail)};
     int failed = 0;
 

@@ -82,6 +82,10 @@ struct tci_xfer {
     uint64_t room[4];
 };
 
+/* Folds `count` whole elements that have come, beginning `at` bytes into the message: core/xfer.c.
+ * For the transports; xfer->fold is there. */
+void tci_xfer_fold(const struct tci_xfer *xfer, size_t at, const void *incoming, size_t count);
+
 /* Completions are pushed by the transport and pulled by the engine, so that no transport ever
  * calls into a collective.  The first push posts the engine's task. */
 struct tci_cq {

@@ -12,22 +12,6 @@ static_assert(sizeof(struct tci_shm_lend) <= TCI_EARLY_ROOM, "an early loan fits
 
 /* ---- Payload to its place ---- */
 
-static void fold_piece(const struct tci_xfer *xfer, size_t at, const void *incoming, size_t count)
-{
-    const struct tci_fold *fold = xfer->fold;
-    const void *own = (const uint8_t *)xfer->operand + at;
-    const void *pair[2] = {xfer->incoming_first ? incoming : own,
-                           xfer->incoming_first ? own : incoming};
-    uint8_t *out = (uint8_t *)xfer->data + at;
-
-    if (xfer->use_many)
-        fold->many(out, pair, 2, count);
-    else
-        fold->pair(out, pair[0], pair[1], count);
-    if (xfer->divide != 0 && fold->divide != NULL)
-        fold->divide(out, xfer->divide, count);
-}
-
 void tci_shm_deliver(struct tci_xfer *xfer, const uint8_t *from, size_t len)
 {
     size_t done = (size_t)xfer->room[TCI_ROOM_DONE];
@@ -36,7 +20,7 @@ void tci_shm_deliver(struct tci_xfer *xfer, const uint8_t *from, size_t len)
     if (len == 0)
         return;
     if (xfer->fold != NULL)
-        fold_piece(xfer, done, from, len / xfer->fold->size);
+        tci_xfer_fold(xfer, done, from, len / xfer->fold->size);
     else
         memcpy((uint8_t *)xfer->data + done, from, len);
     xfer->room[TCI_ROOM_DONE] += len;

@@ -14,22 +14,6 @@ static_assert(sizeof(((struct tci_xfer *)0)->room) > TCI_ROOM_GRANT * sizeof(uin
 
 /* ---- Payload to its place ---- */
 
-static void fold_piece(const struct tci_xfer *xfer, size_t at, const void *incoming, size_t count)
-{
-    const struct tci_fold *fold = xfer->fold;
-    const void *own = (const uint8_t *)xfer->operand + at;
-    const void *pair[2] = {xfer->incoming_first ? incoming : own,
-                           xfer->incoming_first ? own : incoming};
-    uint8_t *out = (uint8_t *)xfer->data + at;
-
-    if (xfer->use_many)
-        fold->many(out, pair, 2, count);
-    else
-        fold->pair(out, pair[0], pair[1], count);
-    if (xfer->divide != 0 && fold->divide != NULL)
-        fold->divide(out, xfer->divide, count);
-}
-
 /* The bytes of an element that is not complete yet wait with the place. */
 static void fold_bytes(struct tci_xfer *xfer, struct tci_place *place, const uint8_t *from,
                        size_t len)
@@ -44,14 +28,14 @@ static void fold_bytes(struct tci_xfer *xfer, struct tci_place *place, const uin
         memcpy(carry + have, from, take);
         if (have + take < size)
             return;
-        fold_piece(xfer, done - have, carry, 1);
+        tci_xfer_fold(xfer, done - have, carry, 1);
         done += take;
         from += take;
         len -= take;
     }
     whole = len / size;
     if (whole > 0)
-        fold_piece(xfer, done, from, whole);
+        tci_xfer_fold(xfer, done, from, whole);
     memcpy(carry, from + whole * size, len - whole * size);
 }
 

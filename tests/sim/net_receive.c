@@ -16,22 +16,10 @@ static bool is_same_message(const struct tci_xfer *xfer, const struct sim_msg *m
 
 static void put(const struct tci_xfer *xfer, const void *payload)
 {
-    const struct tci_fold *fold = xfer->fold;
-
-    if (fold == NULL) {
+    if (xfer->fold == NULL)
         memcpy(xfer->data, payload, xfer->len);
-        return;
-    }
-    size_t count = xfer->len / fold->size;
-    const void *pair[2] = {xfer->incoming_first ? payload : xfer->operand,
-                           xfer->incoming_first ? xfer->operand : payload};
-
-    if (xfer->use_many)
-        fold->many(xfer->data, pair, 2, count);
     else
-        fold->pair(xfer->data, pair[0], pair[1], count);
-    if (xfer->divide != 0 && fold->divide != NULL)
-        fold->divide(xfer->data, xfer->divide, count);
+        tci_xfer_fold(xfer, 0, payload, xfer->len / xfer->fold->size);
 }
 
 static void worked(struct sim_event *event)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "net/crypt.h"
 #include "net/sock.h"
 #include "net/tcp.h"
 #include "support/tcp_net.h"
@@ -42,8 +43,35 @@ static void connect_pair(int fds[2])
     close(listener);
 }
 
+/* One end of a connection that both have proven, with secrets that are not. */
+static struct tci_crypt *seal(bool is_dialer)
+{
+    struct tci_session session = {.cipher = TCI_CIPHER_CHACHA20POLY1305, .encrypts = true};
+    struct tci_crypt *crypt;
+
+    memset(is_dialer ? session.send : session.receive, 1, sizeof(session.send));
+    crypt = tci_crypt_new(&session);
+    assert_non_null(crypt);
+    return crypt;
+}
+
+static void give_keys(struct tci_boot_result *results, uint32_t size)
+{
+    for (uint32_t i = 0; i < size; i++) {
+        results[i].keyring = tci_keyring_shared("0123456789abcdef", 16, NULL, 0);
+        assert_non_null(results[i].keyring);
+        results[i].keyring->encrypts = true;
+        results[i].crypts = tci_alloc_array(size, sizeof(struct tci_crypt *));
+        assert_non_null(results[i].crypts);
+    }
+    for (uint32_t i = 1; i < size; i++) {
+        results[0].crypts[i] = seal(false);
+        results[i].crypts[0] = seal(true);
+    }
+}
+
 /* What the meeting point would have given to each rank. */
-void tcp_net_open(struct net *net, size_t eager_bytes)
+static void open_with(struct net *net, size_t eager_bytes, bool is_sealed)
 {
     struct tci_boot_result results[NET_SIZE_MAX] = {{0}};
     struct tci_addr addr = loopback(), bound[NET_SIZE_MAX];
@@ -70,8 +98,22 @@ void tcp_net_open(struct net *net, size_t eager_bytes)
         results[0].fds[i] = fds[0];
         results[i].fds[0] = fds[1];
     }
+    if (is_sealed)
+        give_keys(results, net->size);
     for (uint32_t i = 0; i < net->size; i++) {
         net->nodes[i].transport = tci_tcp_open(net->loop, &net->context, &results[i], &error);
+        tci_keyring_unref(results[i].keyring);
+        tci_free(results[i].crypts);
         tci_free(results[i].fds);
     }
+}
+
+void tcp_net_open(struct net *net, size_t eager_bytes)
+{
+    open_with(net, eager_bytes, false);
+}
+
+void tcp_net_open_sealed(struct net *net, size_t eager_bytes)
+{
+    open_with(net, eager_bytes, true);
 }

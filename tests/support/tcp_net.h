@@ -8,4 +8,7 @@
 /* Opens the transport of each node. */
 void tcp_net_open(struct net *net, size_t eager_bytes);
 
+/* The same over sealed links. */
+void tcp_net_open_sealed(struct net *net, size_t eager_bytes);
+
 #endif

@@ -1,0 +1,20 @@
+/* xfer.c - what arrives for a transfer is folded into its place. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/reduce.h"
+#include "core/transport.h"
+
+void tci_xfer_fold(const struct tci_xfer *xfer, size_t at, const void *incoming, size_t count)
+{
+    const struct tci_fold *fold = xfer->fold;
+    const void *own = (const uint8_t *)xfer->operand + at;
+    const void *pair[2] = {xfer->incoming_first ? incoming : own,
+                           xfer->incoming_first ? own : incoming};
+    uint8_t *out = (uint8_t *)xfer->data + at;
+
+    if (xfer->use_many)
+        fold->many(out, pair, 2, count);
+    else
+        fold->pair(out, pair[0], pair[1], count);
+    if (xfer->divide != 0 && fold->divide != NULL)
+        fold->divide(out, xfer->divide, count);
+}
