@@ -5,14 +5,13 @@
  * receive was posted, or in one read with its neighbours: messages up to the eager limit, never
  * longer ones.  A line a size; exit status 1 when a message above the limit was copied.
  */
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "core/comm.h"
+#include "loopback.h"
 #include "tcdist/tcdist.h"
 
 enum { RANKS = 2, ROUNDS = 20 };
@@ -30,29 +29,15 @@ static void give_up(const char *doing)
     exit(1);
 }
 
-/* A socket that listens on a free port, and the URL of it. */
-static int listen_anywhere(char *url, size_t url_bytes)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(addr);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 || listen(fd, RANKS) != 0 ||
-        getsockname(fd, (struct sockaddr *)&addr, &len) != 0) {
-        perror("copies: cannot listen on loopback");
-        exit(1);
-    }
-    snprintf(url, url_bytes, "tcp://127.0.0.1:%d", ntohs(addr.sin_port));
-    return fd;
-}
-
 static void form_group(void)
 {
     tc_future *futures[RANKS];
     tc_dist_options options;
     char url[64];
-    int fd = listen_anywhere(url, sizeof(url));
+    int fd = listen_on_loopback(RANKS, url, sizeof(url));
 
+    if (fd < 0)
+        give_up("listening on loopback");
     for (int r = 0; r < RANKS; r++) {
         if (tc_init(&contexts[r]) != TC_OK)
             give_up("a context");

@@ -8,14 +8,13 @@
  * processor does for both ranks, with nothing to wait for: the most that the trace can weigh.
  * A folder as the argument keeps the trace in files there.
  */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #include "core/context.h"
+#include "loopback.h"
 #include "tcdist/tcdist.h"
 
 enum { RANKS = 2, PAIRS = 101, TAGS = 8 };
@@ -37,19 +36,6 @@ static void give_up(const char *doing)
     exit(2);
 }
 
-static int listen_anywhere(char *url, size_t url_bytes)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(addr);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 || listen(fd, RANKS) != 0 ||
-        getsockname(fd, (struct sockaddr *)&addr, &len) != 0)
-        give_up("listening on loopback");
-    snprintf(url, url_bytes, "tcp://127.0.0.1:%d", ntohs(addr.sin_port));
-    return fd;
-}
-
 /* Until it is settled; in manual mode both loops are this thread's. */
 static void await(struct world *world, tc_future *future)
 {
@@ -67,8 +53,10 @@ static void form(struct world *world, int mode, const char *dir, size_t bytes)
     tc_dist_options options;
     tc_config config;
     char url[64];
-    int fd = listen_anywhere(url, sizeof(url));
+    int fd = listen_on_loopback(RANKS, url, sizeof(url));
 
+    if (fd < 0)
+        give_up("listening on loopback");
     tc_config_default(&config);
     config.loop_mode = world->mode = mode;
     config.trace_dir = dir;

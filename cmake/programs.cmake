@@ -4,7 +4,8 @@
 #   tools/tcrun.c           -> build/tools/tcrun
 #   tools/tcperf/*.c        -> build/tools/tcperf
 #   examples/digits/*.c     -> build/examples/digits
-#   examples/shared/*.c     a library that all examples are linked with; tools/shared likewise
+#   examples/shared/*.c     a library that all examples are linked with; tools/shared and
+#                           bench/shared likewise
 #   bench/latency.c         -> build/bench/latency
 
 # Used where they are found; a program that needs one says so by its #include.
@@ -42,6 +43,12 @@ function(tcdist_add_shared_tools)
     target_include_directories(tools_shared PUBLIC include src tools/shared)
 endfunction()
 
+function(tcdist_add_shared_benches)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/shared/*.c)
+    add_library(bench_shared STATIC ${sources})
+    target_include_directories(bench_shared PUBLIC bench/shared)
+endfunction()
+
 function(tcdist_add_program folder name sources)
     set(target ${name})
     if(folder STREQUAL "bench")
@@ -57,6 +64,7 @@ function(tcdist_add_program folder name sources)
         target_link_libraries(${target} PRIVATE tools_shared)
     else()
         target_include_directories(${target} PRIVATE src)
+        target_link_libraries(${target} PRIVATE bench_shared)
     endif()
     target_link_libraries(${target} PRIVATE tcdist_static m)
     foreach(package CJSON ZLIB)
