@@ -2,10 +2,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "algo/algo.h"
 #include "core/alloc.h"
@@ -281,6 +284,28 @@ static tc_status_t resolve_dir(const char **dir, const char *name, struct tci_er
     return error->pub.status;
 }
 
+/* A file of the trace is made at once; one that a failure leaves must not fail for want of a
+ * folder then. */
+static tc_status_t check_dump_dir(const tc_config *config, struct tci_error *error)
+{
+    struct stat seen;
+    int wrong = 0;
+
+    if (config->dump_dir == NULL)
+        return TC_OK;
+    if (stat(config->dump_dir, &seen) != 0 || access(config->dump_dir, W_OK | X_OK) != 0)
+        wrong = errno;
+    else if (!S_ISDIR(seen.st_mode))
+        wrong = ENOTDIR;
+    if (wrong == 0)
+        return TC_OK;
+    tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "init",
+                  "no trace can be left in %.200s: %s; TCDIST_DUMP_DIR, or tc_config.dump_dir, is a "
+                  "folder that may be written to",
+                  config->dump_dir, strerror(wrong));
+    return TC_ERR_INVALID_ARG;
+}
+
 static const char *const tune_names[] = {
     [TCI_TUNE_OFF] = "off", [TCI_TUNE_AUTO] = "auto", [TCI_TUNE_MEASURE] = "measure"};
 
@@ -413,6 +438,8 @@ static tc_status_t resolve_all(tc_config *config, struct tci_error *error)
     if (status == TC_OK)
         status = resolve_heal(config, error);
     if (status == TC_OK)
+        status = check_dump_dir(config, error);
+    if (status == TC_OK)
         status = resolve_tune_every(config, error);
     if (status == TC_OK)
         status = resolve_numerics(config, error);
@@ -451,7 +478,7 @@ tc_status_t tci_config_resolve(const tc_config *from, tc_config *to, struct tci_
     }
     if (from != NULL)
         *to = *from;
-    /* First, and both: no borrowed string is left after a failure. */
+    /* First, and all of them: no borrowed string is left after a failure. */
     status = resolve_algorithm(to, error);
     if (resolve_hosts(to, error) != TC_OK)
         status = error->pub.status;
@@ -459,8 +486,9 @@ tc_status_t tci_config_resolve(const tc_config *from, tc_config *to, struct tci_
         status = error->pub.status;
     if (tci_key_resolve(to, error) != TC_OK)
         status = error->pub.status;
-    if (resolve_dir(&to->trace_dir, "TCDIST_TRACE_DIR", error) != TC_OK ||
-        resolve_dir(&to->dump_dir, "TCDIST_DUMP_DIR", error) != TC_OK)
+    if (resolve_dir(&to->trace_dir, "TCDIST_TRACE_DIR", error) != TC_OK)
+        status = error->pub.status;
+    if (resolve_dir(&to->dump_dir, "TCDIST_DUMP_DIR", error) != TC_OK)
         status = error->pub.status;
     if (status == TC_OK)
         status = resolve_all(to, error);

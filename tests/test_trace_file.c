@@ -242,6 +242,38 @@ static void a_dump_may_be_asked_for_and_by_a_signal(void **state)
 
 /* ---- Settings ------------------------------------------------------------------------------- */
 
+/* Told at once, not when the dump is wanted. */
+static void a_folder_for_dumps_that_is_none_is_refused(void **state)
+{
+    static const char *const none[] = {"/no/such/folder", "/dev/null"};
+
+    (void)state;
+    for (size_t n = 0; n < 2; n++) {
+        tc_config config;
+        tc_context *context = NULL;
+
+        tc_config_default(&config);
+        config.dump_dir = none[n];
+        assert_int_equal(tc_init_config(&config, &context), TC_ERR_INVALID_ARG);
+        assert_non_null(strstr(tc_last_error()->message, none[n]));
+        assert_non_null(strstr(tc_last_error()->message, "TCDIST_DUMP_DIR"));
+    }
+}
+
+/* The strings are the application's, whatever was wrong first. */
+static void folders_stay_the_application_s_when_something_else_is_refused(void **state)
+{
+    tc_config config;
+    tc_context *context = NULL;
+
+    (void)state;
+    tc_config_default(&config);
+    config.algorithm = "no such algorithm";
+    config.trace_dir = config.dump_dir = "/tmp";
+    config.hosts = config.tune = config.key = "the application's";
+    assert_int_equal(tc_init_config(&config, &context), TC_ERR_INVALID_ARG);
+}
+
 static void a_folder_that_is_none_is_refused(void **state)
 {
     tc_context *context;
@@ -291,6 +323,8 @@ int main(void)
         cmocka_unit_test(a_failure_leaves_a_dump_on_every_rank),
         cmocka_unit_test(a_dump_may_be_asked_for_and_by_a_signal),
         cmocka_unit_test(a_folder_that_is_none_is_refused),
+        cmocka_unit_test(a_folder_for_dumps_that_is_none_is_refused),
+        cmocka_unit_test(folders_stay_the_application_s_when_something_else_is_refused),
         cmocka_unit_test(counts_are_those_of_the_context),
     };
 
