@@ -299,10 +299,11 @@ static tc_status_t check_dump_dir(const tc_config *config, struct tci_error *err
         wrong = ENOTDIR;
     if (wrong == 0)
         return TC_OK;
-    tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "init",
-                  "no trace can be left in %.200s: %s; TCDIST_DUMP_DIR, or tc_config.dump_dir, is a "
-                  "folder that may be written to",
-                  config->dump_dir, strerror(wrong));
+    tci_error_set(
+        error, TC_ERR_INVALID_ARG, -1, 0, "init",
+        "no trace can be left in %.200s: %s; TCDIST_DUMP_DIR, or tc_config.dump_dir, is a "
+        "folder that may be written to",
+        config->dump_dir, strerror(wrong));
     return TC_ERR_INVALID_ARG;
 }
 
