@@ -247,8 +247,10 @@ static void who_dials_a_rank_is_not_content_with_another(void **state)
     tc_future *send, *recv;
 
     (void)state;
-    if (test_effort() < 2)
+    if (test_effort() < 2) {
+        printf("skipped: takes ten seconds; TCDIST_TEST_EFFORT=full runs it\n");
         skip();
+    }
     tc_config_default(&config);
     config.key = key_a;
     config.key_bytes = sizeof(key_a) - 1;

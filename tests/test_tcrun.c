@@ -310,8 +310,10 @@ static void a_limit_of_processes_ends_what_was_started(void **state)
     bool has_succeeded = false;
 
     (void)state;
-    if (geteuid() != 0)
-        skip(); /* other processes of this user would count */
+    if (geteuid() != 0) {
+        printf("skipped: other processes of this user would count; root runs it\n");
+        skip();
+    }
     for (rlim_t count = 1; count < 64 && !has_succeeded; count++) {
         struct tool_setup setup = {.prepare = limit_processes, .arg = &count};
         struct tool_run run;
@@ -320,7 +322,8 @@ static void a_limit_of_processes_ends_what_was_started(void **state)
         tool_finish(&run);
         if (run.exit_code == 77) {
             tool_close(&run);
-            skip(); /* the build is out of reach of other users */
+            printf("skipped: the build is out of reach of other users\n");
+            skip();
         }
 
         has_succeeded = run.exit_code == 0;
