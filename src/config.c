@@ -17,6 +17,7 @@
 #include "key.h"
 #include "layout.h"
 #include "near.h"
+#include "rdma/options.h"
 #include "table.h"
 #include "tcdist/log.h"
 
@@ -270,6 +271,24 @@ static tc_status_t resolve_hosts(tc_config *config, struct tci_error *error)
     return error->pub.status;
 }
 
+static tc_status_t resolve_rdma(tc_config *config, struct tci_error *error)
+{
+    const char *what = "rdma", *text = config->rdma;
+    struct tci_rdma_options options;
+
+    config->rdma = NULL;
+    if (text == NULL) {
+        what = "TCDIST_RDMA";
+        text = getenv(what);
+    }
+    if (!tci_rdma_options_parse(text, &options))
+        return refuse(error, what, text, TCI_RDMA_ALLOWED);
+    config->rdma = tci_strdup(text != NULL ? text : "auto");
+    if (config->rdma == NULL)
+        tci_error_set(error, TC_ERR_ALLOC, -1, 0, "init", "no memory for settings");
+    return error->pub.status;
+}
+
 /* A folder that is named, or none: "" is none, too. */
 static tc_status_t resolve_dir(const char **dir, const char *name, struct tci_error *error)
 {
@@ -483,6 +502,8 @@ tc_status_t tci_config_resolve(const tc_config *from, tc_config *to, struct tci_
     status = resolve_algorithm(to, error);
     if (resolve_hosts(to, error) != TC_OK)
         status = error->pub.status;
+    if (resolve_rdma(to, error) != TC_OK)
+        status = error->pub.status;
     if (resolve_tune(to, error) != TC_OK)
         status = error->pub.status;
     if (tci_key_resolve(to, error) != TC_OK)
@@ -504,6 +525,8 @@ void tci_config_fini(tc_config *config)
     config->algorithm = NULL;
     tci_free((void *)(uintptr_t)config->hosts);
     config->hosts = NULL;
+    tci_free((void *)(uintptr_t)config->rdma);
+    config->rdma = NULL;
     tci_free((void *)(uintptr_t)config->tune);
     config->tune = NULL;
     tci_free((void *)(uintptr_t)config->trace_dir);

@@ -26,9 +26,9 @@
 #include "tcdist/log.h"
 
 static const char *const variables[] = {
-    "TCDIST_LOOP_MODE", "TCDIST_TIMEOUT",       "TCDIST_TUNE_EVERY",  "TCDIST_NUMERICS",
-    "TCDIST_ALGORITHM", "TCDIST_SEGMENT_BYTES", "TCDIST_EAGER_BYTES", "TCDIST_HOSTS",
-    "TCDIST_SPIN_US",   "TCDIST_TRACE_EVENTS",  "TCDIST_LOG"};
+    "TCDIST_LOOP_MODE", "TCDIST_TIMEOUT",       "TCDIST_TUNE_EVERY",   "TCDIST_NUMERICS",
+    "TCDIST_ALGORITHM", "TCDIST_SEGMENT_BYTES", "TCDIST_EAGER_BYTES",  "TCDIST_HOSTS",
+    "TCDIST_RDMA",      "TCDIST_SPIN_US",       "TCDIST_TRACE_EVENTS", "TCDIST_LOG"};
 
 static int clear_environment(void **state)
 {
@@ -82,6 +82,7 @@ static void the_environment_fills_what_is_not_set(void **state)
     setenv("TCDIST_SEGMENT_BYTES", "65536", 1);
     setenv("TCDIST_EAGER_BYTES", "512", 1);
     setenv("TCDIST_HOSTS", "8*2", 1);
+    setenv("TCDIST_RDMA", "0", 1);
     setenv("TCDIST_SPIN_US", "0", 1);
     setenv("TCDIST_TRACE_EVENTS", "64", 1);
     setenv("TCDIST_LOG", "error", 1);
@@ -95,6 +96,7 @@ static void the_environment_fills_what_is_not_set(void **state)
     assert_int_equal(context->config.segment_bytes, 65536);
     assert_int_equal(context->config.eager_bytes, 512);
     assert_string_equal(context->config.hosts, "8*2");
+    assert_string_equal(context->config.rdma, "0");
     assert_int_equal(context->config.spin_us, 0);
     assert_int_equal(context->config.trace_events, 64);
     assert_string_equal(context->config.log_level, "error");
@@ -117,6 +119,7 @@ static void the_application_goes_before_the_environment(void **state)
     config.numerics = TC_NUMERICS_FAST;
     config.algorithm = algorithm;
     config.hosts = hosts;
+    config.rdma = "0";
     config.segment_bytes = 1;
     config.eager_bytes = 2;
     config.spin_us = 3;
@@ -163,6 +166,8 @@ static void a_variable_that_does_not_parse_is_named(void **state)
         {"TCDIST_SEGMENT_BYTES", "0", "number"},
         {"TCDIST_SEGMENT_BYTES", "4M", "number"},
         {"TCDIST_SEGMENT_BYTES", " 4", "number"},
+        {"TCDIST_RDMA", "on", "0, 1 or auto"},
+        {"TCDIST_RDMA", "1,mtu=9000", "mtu=256|512"},
         {"TCDIST_HOSTS", "", "ranks a host"},
         {"TCDIST_HOSTS", "4,", "ranks a host"},
         {"TCDIST_HOSTS", "4,0", "ranks a host"},

@@ -99,6 +99,10 @@ typedef struct tc_config {
     /* Whether everything said over TCP is encrypted, which needs a key; the same on all ranks.
      * 1: on, -1: off, 0: TCDIST_ENCRYPTION, on|off [off]. */
     int encryption;
+    /* Whether ranks use RDMA, and how: "auto" where there is a card, "0" never, "1" over the
+     * kernel's software devices too; then settings, as "1,device=mlx5_0,gid=3,mtu=1024".  NULL:
+     * TCDIST_RDMA [auto].  Each rank's own: two that do not both have it use TCP. */
+    const char *rdma;
 } tc_config;
 
 /* Every field "not set".  Any thread. */

@@ -1,0 +1,33 @@
+/* rdma.h - transport over RDMA where ranks have it, over another one elsewhere. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_RDMA_H
+#define TCI_RDMA_H
+
+#include "core/context.h"
+#include "core/transport.h"
+#include "loop/loop.h"
+#include "rdma/options.h"
+
+/* One port of a device, for people and for the choice. */
+struct tci_rdma_port_info {
+    char device[64];
+    uint8_t port;
+    bool is_software;  /* the kernel's own: Soft-RoCE */
+    bool is_usable;    /* it lacks nothing */
+    bool is_chosen;    /* by the options; of several the first */
+    char state[24];    /* "active", "down", … */
+    char layer[16];    /* "ethernet", "infiniband" */
+    char transport[4]; /* "RC", or "UC" of a device that has nothing else, or "" */
+    uint32_t mtu;      /* bytes */
+    int gid_index;     /* that would be used; -1: none */
+    char gid_kind[12]; /* "RoCE v2", "RoCE v1", "IB" */
+    char address[48];  /* of that GID, as an IP address */
+    char lacks[200];   /* what has to be done about it; "": nothing */
+};
+
+/* All ports of all devices, in an array that tci_free() frees.  NULL, or why there is none: a
+ * static text such as "there is no RDMA device here".  Any thread. */
+const char *tci_rdma_list(const struct tci_rdma_options *options,
+                          struct tci_rdma_port_info **ports_out, size_t *count_out);
+
+#endif

@@ -1,0 +1,108 @@
+/* script.c - what the fake's devices are like, and what befalls them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "fake_verbs/fake.h"
+
+static struct fake_world *const world = &fake_world;
+
+void fake_setup(const struct fake_device *devices, unsigned count)
+{
+    pthread_mutex_lock(&world->lock);
+    memset(world->devices, 0, sizeof(world->devices));
+    memset(world->listed, 0, sizeof(world->listed));
+    world->device_count = count;
+    for (unsigned i = 0; i < count; i++) {
+        world->devices[i] = devices[i];
+        snprintf(world->listed[i].name, sizeof(world->listed[i].name), "%s", devices[i].name);
+    }
+    world->script.nth = 0;
+    world->is_held = world->is_cut = world->is_removed = false;
+    world->refuses_qps = world->refuses_growth = false;
+    world->regions_max = 0;
+    world->region_bytes_max = 0;
+    world->counts.regions_most = world->counts.regions;
+    world->counts.sends = world->counts.writes = world->counts.registered = 0;
+    world->counts.waits_for_receive = world->counts.overruns = world->counts.mistakes = 0;
+    pthread_mutex_unlock(&world->lock);
+}
+
+void fake_setup_usual(void)
+{
+    static const struct fake_device usual = {
+        .name = "fake0", .ports = 1, .state = IBV_PORT_ACTIVE, .address = 0x0a4d0001};
+
+    fake_setup(&usual, 1);
+}
+
+void fake_fate(int opcode, unsigned nth, enum fake_fate fate, enum ibv_wc_status status)
+{
+    pthread_mutex_lock(&world->lock);
+    world->script.opcode = opcode;
+    world->script.nth = nth;
+    world->script.fate = fate;
+    world->script.status = status;
+    pthread_mutex_unlock(&world->lock);
+}
+
+void fake_hold(bool is_held)
+{
+    pthread_mutex_lock(&world->lock);
+    world->is_held = is_held;
+    pthread_mutex_unlock(&world->lock);
+}
+
+void fake_path(bool stands)
+{
+    pthread_mutex_lock(&world->lock);
+    world->is_cut = !stands;
+    pthread_mutex_unlock(&world->lock);
+}
+
+void fake_port(bool is_up)
+{
+    pthread_mutex_lock(&world->lock);
+    world->devices[0].state = is_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+    for (struct fake_context *context = world->contexts; context != NULL; context = context->next)
+        if (context->device == &world->devices[0])
+            fake_tell(context, is_up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, 1);
+    pthread_mutex_unlock(&world->lock);
+}
+
+void fake_remove(void)
+{
+    pthread_mutex_lock(&world->lock);
+    world->is_removed = true;
+    for (struct fake_qp *qp = world->qps; qp != NULL; qp = qp->next)
+        fake_flush(qp);
+    for (struct fake_context *context = world->contexts; context != NULL; context = context->next)
+        fake_tell(context, IBV_EVENT_DEVICE_FATAL, 0);
+    pthread_mutex_unlock(&world->lock);
+}
+
+void fake_limit_regions(unsigned count, size_t bytes)
+{
+    pthread_mutex_lock(&world->lock);
+    world->regions_max = count;
+    world->region_bytes_max = bytes;
+    pthread_mutex_unlock(&world->lock);
+}
+
+void fake_refuse(bool queue_pairs, bool growth)
+{
+    pthread_mutex_lock(&world->lock);
+    world->refuses_qps = queue_pairs;
+    world->refuses_growth = growth;
+    pthread_mutex_unlock(&world->lock);
+}
+
+struct fake_counts fake_counts(void)
+{
+    struct fake_counts counts;
+
+    pthread_mutex_lock(&world->lock);
+    counts = world->counts;
+    pthread_mutex_unlock(&world->lock);
+    return counts;
+}
