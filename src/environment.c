@@ -16,6 +16,7 @@
 enum { NAME_MAX_LEN = 48 };
 
 const char *const tci_environment[] = {
+    "TCDIST_ADVERTISE",
     "TCDIST_ALGORITHM",
     "TCDIST_CONNECTIONS",
     "TCDIST_DUMP_DIR",
@@ -23,6 +24,7 @@ const char *const tci_environment[] = {
     "TCDIST_ENCRYPTION",
     "TCDIST_HEAL",
     "TCDIST_HOSTS",
+    "TCDIST_INTERFACE",
     "TCDIST_KEY",
     "TCDIST_LOCAL_RANK",
     "TCDIST_LOCAL_SIZE",

@@ -9,9 +9,10 @@
 
 #include "core/alloc.h"
 #include "core/base.h"
+#include "reach.h"
 #include "ring_group.h"
 
-enum { CONNECT_MS = 3000, CONNECT_MS_MIN = 10, CONNECT_MS_MAX = 60000, HOST_CHARS_MAX = 255 };
+enum { CONNECT_MS = 3000, CONNECT_MS_MIN = 10, CONNECT_MS_MAX = 60000 };
 
 static const char gloo_scheme[] = "gloo+tcp://";
 
@@ -53,52 +54,15 @@ static tc_status_t read_connect_ms(int *out, struct tci_error *error)
     return TC_OK;
 }
 
-/* A piece of text without the blanks around it; *copy is NULL when nothing is left. */
-static tc_status_t copy_trimmed(const char *from, size_t len, char **copy, struct tci_error *error)
-{
-    while (len > 0 && isspace((unsigned char)*from)) {
-        from++;
-        len--;
-    }
-    while (len > 0 && isspace((unsigned char)from[len - 1]))
-        len--;
-    if (len == 0)
-        return TC_OK;
-    *copy = len <= HOST_CHARS_MAX ? tci_alloc(len + 1) : NULL;
-    if (*copy != NULL)
-        memcpy(*copy, from, len);
-    else if (len > HOST_CHARS_MAX)
-        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
-                      "dist_init: an advertised host is longer than 255 characters");
-    else
-        tci_error_set(error, TC_ERR_ALLOC, -1, 0, "dist_init", "dist_init: no memory left");
-    return error->pub.status;
-}
-
-/* The rank-th of a comma list that has an entry, maybe an empty one, for each rank. */
 static tc_status_t read_advertised(const tc_dist_options *options, char **out,
                                    struct tci_error *error)
 {
-    const char *one = getenv("TC_GLOO_ADVERTISE_HOST"), *all = getenv("TC_GLOO_ADVERTISE_HOSTS");
-    const char *at = all;
-    int entries = 1;
+    static const char name[] = "TC_GLOO_ADVERTISE_HOSTS";
+    const char *one = getenv("TC_GLOO_ADVERTISE_HOST");
 
-    if (one != NULL && copy_trimmed(one, strlen(one), out, error) != TC_OK)
+    if (one != NULL && tci_reach_copy(one, strlen(one), out, error) != TC_OK)
         return error->pub.status;
-    if (*out != NULL || all == NULL || all[strspn(all, " \t")] == '\0')
-        return TC_OK;
-    for (const char *c = all; *c != '\0'; c++)
-        entries += *c == ',';
-    if (entries != options->world_size) {
-        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
-                      "TC_GLOO_ADVERTISE_HOSTS has %d entries for %d ranks: one a rank, separated "
-                      "by commas",
-                      entries, options->world_size);
-        return error->pub.status;
-    }
-    for (int rank = 0; rank < options->rank; rank++)
-        at = strchr(at, ',') + 1;
-    return copy_trimmed(at, strcspn(at, ","), out, error);
+    return *out != NULL ? TC_OK : tci_reach_entry(name, getenv(name), options, out, error);
 }
 
 static bool applies(const tc_dist_options *options)

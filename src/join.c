@@ -19,6 +19,7 @@
 #include "near.h"
 #include "net/sock.h"
 #include "net/tcp.h"
+#include "reach.h"
 #include "ring_group.h"
 #include "table.h"
 
@@ -45,6 +46,7 @@ struct join {
     tc_future *future;
     struct tci_boot *boot; /* while it runs */
     struct tci_gloo gloo;
+    struct tci_reached reach;
     tc_dist_ctx *group;     /* from there on until its ranks have agreed on all they must */
     struct tci_table table; /* rank 0's, where it has one */
     uint8_t tune;           /* enum tci_tune; agreed */
@@ -63,6 +65,7 @@ static void free_join(struct join *join)
     tci_free(join->labels);
     tci_keyring_unref(join->keyring);
     tci_gloo_fini(&join->gloo);
+    tci_reach_fini(&join->reach);
     tci_table_fini(&join->table);
     tci_free(join);
 }
@@ -321,16 +324,18 @@ static void begin(struct tci_task *task)
     const tc_config *config = &join->context->config;
     struct tci_exec *exec = join->context->exec;
     int timeout_ms = join->options.timeout_ms;
-    struct tci_boot_config boot = {.rank = join->options.rank,
-                                   .size = join->options.world_size,
-                                   .url = join->url,
-                                   .listen_fd = join->options.listen_fd,
-                                   .listen_url = join->listen_url,
-                                   .row = join->row.fds != NULL ? &join->row : NULL,
-                                   .advertise = join->gloo.advertise,
-                                   .labels = join->labels,
-                                   .keyring = join->keyring,
-                                   .deadline_ns = TCI_NEVER};
+    struct tci_boot_config boot = {
+        .rank = join->options.rank,
+        .size = join->options.world_size,
+        .url = join->url,
+        .listen_fd = join->options.listen_fd,
+        .listen_url = join->listen_url,
+        .row = join->row.fds != NULL ? &join->row : NULL,
+        .advertise = join->gloo.advertise != NULL ? join->gloo.advertise : join->reach.advertise,
+        .interfaces = join->reach.interfaces,
+        .labels = join->labels,
+        .keyring = join->keyring,
+        .deadline_ns = TCI_NEVER};
 
     boot.mine = (struct tci_agreed){
         .segment_bytes = config->segment_bytes,
@@ -494,6 +499,7 @@ static struct join *join_new(tc_context *context, const tc_dist_options *options
     if (tci_layout_labels(context->config.hosts, (uint32_t)options->world_size, &join->labels,
                           error) != TC_OK ||
         tci_gloo_read(options, &join->gloo, error) != TC_OK ||
+        tci_reach_read(options, &join->reach, error) != TC_OK ||
         take_keyring(join, how, error) != TC_OK)
         goto free_join;
     if (tci_row_is_meant(options->rendezvous_url) &&

@@ -35,6 +35,13 @@ typedef struct tc_dist_options {
                              * rank reached rank 0 */
     const char *identity;   /* what this rank is called, whatever its number: tc_dist_identity();
                              * NULL: nothing.  All ranks have one, each its own, or none has */
+    const char *advertise;  /* other ranks: the host by which this one is reached, of this host or
+                             * of something in front of it that leads here, to the same port.  NULL:
+                             * TCDIST_ADVERTISE, a host or one a rank ("10.0.0.1,10.0.0.2"); else
+                             * the address by which this rank reached rank 0 */
+    const char *interfaces; /* those that this rank may be reached by: "eth0,^docker*,^lo", where *
+                             * fits any characters and ^ leaves out.  NULL: TCDIST_INTERFACE; else
+                             * all */
 } tc_dist_options;
 
 /* options = the defaults in brackets above; NULL is fine.  Any thread. */
@@ -44,8 +51,11 @@ TC_API void tc_dist_options_default(tc_dist_options *options);
  *
  * rendezvous_url: "single://", "tcp://host:port", "gloo+tcp://host:port"; the host is an IPv4
  * address, a bracketed IPv6 address with an optional scope ("[fe80::1%25eth0]", "[::1]"), or a
- * name.  Rank 0 binds exactly that address; another rank binds the address of its own from which
- * it reached rank 0.  With world_size 1 the URL may be NULL and no socket is opened.
+ * name.  Rank 0 binds exactly that address, and another rank the address of its own from which it
+ * reached rank 0.  A name may stand for several addresses of rank 0's host, or there for loopback
+ * (127.0.1.1): such a rank 0, and ranks beside it that reached it by loopback, bind all addresses,
+ * so that ranks of other hosts can come.  With world_size 1 the URL may be NULL and no socket is
+ * opened.
  *
  * Or descriptors of connected stream sockets (socket pairs, say, that ranks have inherited), which
  * then belong to the library, whatever comes but TC_ERR_INVALID_ARG; nothing is listened to:

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
@@ -161,6 +162,36 @@ tc_status_t tci_boot_listen(struct tci_boot *boot, const struct tci_addr *addrs,
     TC_UNREACHABLE();
 }
 
+tc_status_t tci_boot_listen_all(struct tci_boot *boot, uint16_t port, struct tci_addr *bound_out,
+                                struct tci_error *why)
+{
+    struct tci_error first = {.pub = {.status = TC_OK}};
+    struct tci_addr any;
+
+    (void)tci_addr_from_text("::", port, &any);
+    if (tci_sock_listen_both(&any, &boot->result.listener, bound_out, &first) == TC_OK)
+        return TC_OK;
+    if (errno != EAFNOSUPPORT && errno != EADDRNOTAVAIL) {
+        tci_error_copy(why, &first);
+        return first.pub.status;
+    }
+    (void)tci_addr_from_text("0.0.0.0", port, &any); /* IPv6 is switched off here */
+    return tci_sock_listen(&any, &boot->result.listener, bound_out, why);
+}
+
+bool tci_boot_is_local(const struct tci_boot *boot)
+{
+    static const char name[] = "localhost", domain[] = ".localhost"; /* RFC 6761, section 6.3 */
+    const char *host = boot->url.host;
+    size_t len = strlen(host);
+    struct tci_addr literal;
+
+    if (tci_addr_from_text(host, boot->url.port, &literal))
+        return tci_addr_is_loopback(&literal);
+    return strcasecmp(host, name) == 0 ||
+           (len >= sizeof domain && strcasecmp(host + len - (sizeof domain - 1), domain) == 0);
+}
+
 void tci_boot_hand_over(struct tci_boot *boot, int rank, struct tci_boot_conn *conn)
 {
     struct tci_crypt *crypt;
@@ -185,6 +216,7 @@ static void free_boot(struct tci_boot *boot)
     tci_boot_result_fini(&boot->result);
     tci_free(boot->text);
     tci_free(boot->place.text);
+    tci_free(boot->interfaces);
     tci_free(boot);
 }
 
@@ -314,7 +346,10 @@ struct tci_boot *tci_boot_start(struct tci_loop *loop, const struct tci_boot_con
     boot->timer.fn = on_timer;
     boot->has_labels = config->labels != NULL;
     boot->text = tci_strdup(config->url);
-    if (!init_result(&boot->result, config) || boot->text == NULL ||
+    if (config->interfaces != NULL)
+        boot->interfaces = tci_strdup(config->interfaces);
+    if ((boot->interfaces == NULL) != (config->interfaces == NULL) ||
+        !init_result(&boot->result, config) || boot->text == NULL ||
         !init_place(&boot->place, config) ||
         boot->exec->ops->timer_set(boot->exec, &boot->timer, 0) != 0) {
         free_boot(boot);

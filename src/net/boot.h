@@ -32,6 +32,7 @@ struct tci_boot_config {
     struct tci_row *row;    /* descriptors instead of a meeting point, taken over: the row is empty
                              * then; or NULL */
     const char *advertise;  /* host where the others reach it, of this host or in front of it */
+    const char *interfaces; /* a choice of those to be reached by (iface.h); copied; NULL: none */
     uint64_t deadline_ns;   /* TCI_NEVER: none */
     struct tci_agreed mine;
     struct tci_keyring *keyring; /* shared; NULL: nobody has to prove anything */

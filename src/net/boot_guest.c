@@ -183,6 +183,20 @@ static void on_denied(struct tci_guest *guest)
         tci_door_deny(guest, &auth);
 }
 
+/* ---- Releases -------------------------------------------------------------------------------- */
+
+/* A word that ranks of every version begin with: what they run can be said. */
+static void refuse_release(struct tci_guest *guest)
+{
+    char theirs[64], where[TCI_ADDR_TEXT];
+
+    refuse(guest, -1,
+           "releases differ: rank 0 runs tcdist %s, a rank at %s runs %s; install the same release "
+           "on all hosts",
+           tc_version(), tci_addr_print(&guest->conn.peer, where),
+           tci_boot_join_release(&guest->conn.head, guest->conn.body, theirs));
+}
+
 /* ---- What a guest says ----------------------------------------------------------------------- */
 
 static void welcome(struct tci_guest *guest, const struct tci_boot_join *join)
@@ -226,6 +240,10 @@ static void on_join(struct tci_guest *guest)
         tci_door_turn_away(guest, "it joins as another rank than it has proven to be");
         return;
     }
+    if (!tci_release_fits(join.release)) {
+        refuse_release(guest);
+        return;
+    }
     (void)tci_addr_print(&guest->conn.peer, here);
     if (join.size != (uint32_t)size)
         refuse(guest, join.rank < (uint32_t)size ? (int)join.rank : -1,
@@ -250,7 +268,6 @@ static void on_message(struct tci_guest *guest)
 {
     const struct tci_boot_head *head = &guest->conn.head;
     struct tci_root *root = guest->root;
-    char here[TCI_ADDR_TEXT];
 
     if (guest->state == TCI_GUEST_NEW && head->type == TCI_BOOT_JOIN &&
         root->boot.result.keyring != NULL && !tci_boot_conn_is_proven(&guest->conn)) {
@@ -262,10 +279,7 @@ static void on_message(struct tci_guest *guest)
         if (head->version == TCI_BOOT_VERSION)
             on_join(guest);
         else
-            refuse(guest, -1,
-                   "versions differ: rank 0 speaks version %d of the rendezvous, a rank at %s "
-                   "version %u; install the same release everywhere",
-                   TCI_BOOT_VERSION, tci_addr_print(&guest->conn.peer, here), head->version);
+            refuse_release(guest);
     } else if (guest->state == TCI_GUEST_TOLD && head->type == TCI_BOOT_READY &&
                head->version == TCI_BOOT_VERSION) {
         set_guest_state(guest, TCI_GUEST_READY);

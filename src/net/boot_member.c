@@ -11,6 +11,7 @@
 #include "net/boot_conn.h"
 #include "net/boot_role.h"
 #include "net/dial.h"
+#include "net/iface.h"
 #include "net/resolve.h"
 #include "net/sock.h"
 #include "tcdist/reactor.h"
@@ -18,6 +19,8 @@
 /* Rank 0 speaks at its deadline and names who is missing; whoever started with it waits for that
  * word a moment longer, rather than know less. */
 #define GRACE_NS (500 * TCI_NS_PER_MS)
+
+enum { IFACES_MAX = 32 }; /* addresses of this host that are looked at */
 
 /*   NAMING --> DIALING --stands--> JOINING --WELCOME--> WAITING --TABLE--> HOLDING --GO--> ENDED
  *                 ^                   |                    |                  |
@@ -165,6 +168,7 @@ static void join(struct member *member)
         .size = (uint32_t)result->size,
         .rank = (uint32_t)result->rank,
         .host = result->hosts[result->rank],
+        .release = TCI_RELEASE,
     };
 
     if (take_place(member, &join.addr) != TC_OK) {
@@ -198,6 +202,19 @@ static void prove(struct member *member)
 
 /* ---- What rank 0 says ------------------------------------------------------------------------ */
 
+/* A rank that reached rank 0 by loopback is reached from another host where rank 0 is. */
+static void look_from_here(const struct member *member, int rank)
+{
+    const struct tci_boot_result *result = &member->boot.result;
+    uint16_t port = tci_addr_port(&result->addrs[rank]);
+
+    if (port == 0 || !tci_addr_is_loopback(&result->addrs[rank]) ||
+        result->hosts[rank] != result->hosts[0] || result->hosts[0] == result->hosts[result->rank])
+        return;
+    result->addrs[rank] = member->conn.peer;
+    tci_addr_set_port(&result->addrs[rank], port);
+}
+
 static void on_table(struct member *member)
 {
     struct tci_boot_result *result = &member->boot.result;
@@ -210,8 +227,10 @@ static void on_table(struct member *member)
         return;
     }
     tci_sock_local(member->conn.fd, &local);
-    for (int rank = 0; rank < result->size; rank++)
+    for (int rank = 0; rank < result->size; rank++) {
         tci_addr_adopt_scope(&result->addrs[rank], &local);
+        look_from_here(member, rank);
+    }
     /* Where rank 0 was reached is sure to be right, also where it listens on any address. */
     result->addrs[0] = member->conn.peer;
     result->local_ranks = tci_boot_count_local(result);
@@ -297,14 +316,51 @@ static void on_conn(struct tci_watch *watch, uint32_t ready)
 
 /* ---- The way there --------------------------------------------------------------------------- */
 
-/* Listen where we are reached by those who reach rank 0, and nowhere else. */
+/* The best address of the chosen interfaces, of the family by which rank 0 is reached if there is
+ * one. */
+static tc_status_t choose(struct member *member, const struct tci_addr *local,
+                          struct tci_addr *at_out)
+{
+    struct tci_boot *boot = &member->boot;
+    struct tci_iface list[IFACES_MAX];
+    size_t count = tci_iface_list(boot->interfaces, list, IFACES_MAX), best = 0;
+    char text[160];
+
+    if (count == 0) {
+        tci_error_set(&boot->error, TC_ERR_INVALID_ARG, boot->result.rank, 0, "dist_init",
+                      "rank %d has no address on the interfaces \"%.80s\"; this host has %s",
+                      boot->result.rank, boot->interfaces, tci_iface_print("*", text, sizeof text));
+        return TC_ERR_INVALID_ARG;
+    }
+    while (best < count && list[best].addr.sa.ss_family != local->sa.ss_family)
+        best++;
+    *at_out = list[best < count ? best : 0].addr;
+    return TC_OK;
+}
+
+/* Listen where we are reached by those who reach rank 0, and nowhere else.  From loopback that
+ * would be nobody of another host: then at all addresses, and who comes from there finds this rank
+ * by that of rank 0. */
 static tc_status_t listen_beside(struct member *member, const struct tci_addr *local,
                                  struct tci_addr *bound_out)
 {
+    struct tci_boot *boot = &member->boot;
     struct tci_addr at = *local;
+    tc_status_t status = TC_OK;
 
+    if (boot->interfaces != NULL && !tci_iface_has(boot->interfaces, local))
+        status = choose(member, local, &at);
+    else if (tci_addr_is_loopback(local) && !tci_boot_is_local(boot))
+        status = tci_boot_listen_all(boot, 0, bound_out, &boot->error);
+    if (status != TC_OK)
+        return status;
+    if (boot->result.listener >= 0) {
+        tci_addr_set_port(&at, tci_addr_port(bound_out));
+        *bound_out = at;
+        return TC_OK;
+    }
     tci_addr_set_port(&at, 0);
-    return tci_sock_listen(&at, &member->boot.result.listener, bound_out, &member->boot.error);
+    return tci_sock_listen(&at, &boot->result.listener, bound_out, &boot->error);
 }
 
 /* The others come to the advertised address.  Where that is not of this host, something in front
@@ -442,6 +498,7 @@ static void on_deadline(struct tci_boot *boot)
     struct member *member = tci_container_of(boot, struct member, boot);
     char where[TCI_ADDR_TEXT], time[32];
     const char *last = member->dial != NULL ? tci_dial_last(member->dial) : "";
+    unsigned attempts = member->dial != NULL ? tci_dial_attempts(member->dial) : 0;
 
     (void)tci_boot_time(boot, time);
     (void)tci_addr_print(&member->conn.peer, where);
@@ -460,12 +517,14 @@ static void on_deadline(struct tci_boot *boot)
     case MEMBER_DIALING:
         tci_error_blame(
             &boot->error, TC_ERR_TIMEOUT, 0, TC_REASON_NEVER_STARTED, "dist_init",
-            "rank %d has not reached rank 0 at %.80s within %s (last: %s): start rank 0, "
-            "or check that this address leads to it",
-            boot->result.rank, boot->text, time,
+            "rank %d has not reached rank 0 at %.80s within %s (%u attempt%s, the last: %s): %s",
+            boot->result.rank, boot->text, time, attempts, attempts == 1 ? "" : "s",
             member->stranger[0] != '\0' ? member->stranger
             : last[0] != '\0'           ? last
-                                        : "no answer yet");
+                                        : "no answer yet",
+            !tci_boot_is_local(boot) && member->dial != NULL && tci_dial_is_loopback(member->dial)
+                ? "that name means this host itself here: see /etc/hosts"
+                : "start rank 0, or check that this address leads to it");
         break;
     case MEMBER_PROVING:
     case MEMBER_JOINING:

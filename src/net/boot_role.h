@@ -34,6 +34,7 @@ struct tci_boot {
     char *text; /* owned: the URL as it was given */
     struct tci_url url;
     struct tci_place place;
+    char *interfaces; /* owned; or NULL */
     uint64_t start_ns, deadline_ns;
     struct tci_timer timer; /* armed from start to finish, so that to move it takes no memory */
     bool has_labels;        /* rank 0 was told where ranks are */
@@ -57,6 +58,11 @@ const char *tci_boot_time(const struct tci_boot *boot, char text[32]);
  * the result; on failure the cause is in why, and nothing in boot.error. */
 tc_status_t tci_boot_listen(struct tci_boot *boot, const struct tci_addr *addrs, size_t count,
                             struct tci_addr *bound_out, struct tci_error *why);
+/* Listen at all addresses of this host, of both families where it has both.  As above. */
+tc_status_t tci_boot_listen_all(struct tci_boot *boot, uint16_t port, struct tci_addr *bound_out,
+                                struct tci_error *why);
+/* Whether the URL can only be meant for ranks of one host: "localhost", or a loopback address. */
+bool tci_boot_is_local(const struct tci_boot *boot);
 /* The connection to a rank goes on, with what seals it, as a link: into the result. */
 struct tci_boot_conn;
 void tci_boot_hand_over(struct tci_boot *boot, int rank, struct tci_boot_conn *conn);

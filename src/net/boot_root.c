@@ -11,6 +11,7 @@
 #include "core/log.h"
 #include "net/boot_root.h"
 #include "net/boot_text.h"
+#include "net/iface.h"
 #include "net/sock.h"
 #include "tcdist/reactor.h"
 
@@ -58,21 +59,56 @@ static void collect(struct tci_root *root)
         tci_root_fail_without(root, errno, "watch the listening socket");
 }
 
-static void listen_on_first(struct tci_root *root, const struct tci_addr *addrs, size_t count)
+/* Where rank 0 listens, of what its name stands for here.  Ranks of other hosts may know it by any
+ * of several addresses, or by one where here it is loopback, as in Debian's /etc/hosts. */
+static tc_status_t listen_by_name(struct tci_root *root, const struct tci_addr *addrs, size_t count,
+                                  struct tci_error *why)
+{
+    struct tci_boot *boot = &root->boot;
+    const struct tci_addr *only = NULL;
+    bool has_loopback = false;
+    size_t own = 0;
+
+    if (tci_boot_is_local(boot))
+        return tci_boot_listen(boot, addrs, count, &root->bound, why);
+    for (size_t k = 0; k < count; k++) {
+        if (tci_addr_is_loopback(&addrs[k])) {
+            has_loopback = true;
+        } else if (tci_iface_has("*", &addrs[k])) {
+            only = &addrs[k];
+            own++;
+        }
+    }
+    if (own == 1 && !has_loopback)
+        return tci_boot_listen(boot, only, 1, &root->bound, why);
+    if (own == 0 && !has_loopback)
+        return tci_boot_listen(boot, addrs, count, &root->bound, why);
+    tci_log(TC_LOG_INFO, "rank 0: %s is %s here: it listens at all addresses of this host",
+            boot->text, has_loopback ? "loopback" : "more than one address");
+    return tci_boot_listen_all(boot, boot->url.port, &root->bound, why);
+}
+
+static void begin_listening(struct tci_root *root, const struct tci_addr *addrs, size_t count,
+                            bool is_named)
 {
     struct tci_boot *boot = &root->boot;
     struct tci_error why = {.pub = {.status = TC_OK}};
+    char text[160];
+    tc_status_t status = is_named ? listen_by_name(root, addrs, count, &why)
+                                  : tci_boot_listen(boot, addrs, count, &root->bound, &why);
 
-    if (tci_boot_listen(boot, addrs, count, &root->bound, &why) != TC_OK) {
-        tci_error_set(&boot->error, TC_ERR_RENDEZVOUS, 0, 0, "dist_init",
-                      "rank 0 cannot meet the others at %.80s: %.200s", boot->text, why.text);
-        tci_root_fail(root);
+    if (status == TC_OK) {
+        collect(root);
         return;
     }
-    if (tci_addr_is_loopback(&root->bound) && strcmp(boot->url.host, "localhost") != 0 && count > 0)
-        tci_log(TC_LOG_INFO, "rank 0: %s is loopback here: ranks of other hosts cannot come",
-                boot->text);
-    collect(root);
+    if (errno == EADDRNOTAVAIL)
+        tci_error_set(&boot->error, TC_ERR_RENDEZVOUS, 0, 0, "dist_init",
+                      "rank 0 cannot meet the others at %.80s: %.150s; this host has %s",
+                      boot->text, why.text, tci_iface_print("*", text, sizeof text));
+    else
+        tci_error_set(&boot->error, TC_ERR_RENDEZVOUS, 0, 0, "dist_init",
+                      "rank 0 cannot meet the others at %.80s: %.200s", boot->text, why.text);
+    tci_root_fail(root);
 }
 
 static void on_addresses(void *arg, const struct tci_addr *addrs, size_t count, const char *why)
@@ -81,7 +117,7 @@ static void on_addresses(void *arg, const struct tci_addr *addrs, size_t count, 
 
     root->resolve = NULL;
     if (count > 0) {
-        listen_on_first(root, addrs, count);
+        begin_listening(root, addrs, count, true);
         return;
     }
     if (root->why[0] == '\0')
@@ -120,7 +156,7 @@ static void begin(struct tci_boot *boot)
         else
             collect(root);
     } else if (tci_addr_from_text(boot->url.host, boot->url.port, &literal))
-        listen_on_first(root, &literal, 1);
+        begin_listening(root, &literal, 1, false);
     else
         ask(root);
 }

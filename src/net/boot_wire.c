@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/boot_wire.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/assert.h"
@@ -10,7 +11,7 @@
 /* Numbers are in network order.
  *
  *   head      0 magic[8]   8 version   10 type   11 zero   12 length of the body
- *   JOIN      0 size   4 rank   8 address[32]   40 host   48 flags (zero)   52 zero
+ *   JOIN      0 size   4 rank   8 address[32]   40 host   48 release   52 zero
  *   TABLE     0 group id[16]   16 size   20 tune   21 zero   22 cores   24 segment bytes
  *             32 eager bytes   40 numerics   41 algorithm[23]
  *             64 { address[32]   host   label } a rank
@@ -115,7 +116,8 @@ void tci_boot_join_encode(const struct tci_boot_join *join, uint8_t *bytes)
     put_number(bytes + 4, join->rank, 4);
     tci_addr_encode(&join->addr, bytes + 8);
     put_number(bytes + 40, join->host, 8);
-    put_number(bytes + 48, 0, 8);
+    put_number(bytes + 48, join->release, 4);
+    put_number(bytes + 52, 0, 4);
 }
 
 tc_status_t tci_boot_join_decode(const uint8_t *bytes, struct tci_boot_join *join_out)
@@ -124,14 +126,28 @@ tc_status_t tci_boot_join_decode(const uint8_t *bytes, struct tci_boot_join *joi
         .size = (uint32_t)get_number(bytes, 4),
         .rank = (uint32_t)get_number(bytes + 4, 4),
         .host = get_number(bytes + 40, 8),
+        .release = (uint32_t)get_number(bytes + 48, 4),
     };
 
     if (tci_addr_decode(bytes + 8, &join.addr) != TC_OK || tci_addr_port(&join.addr) == 0)
         return TC_ERR_TRANSPORT;
-    if (get_number(bytes + 48, 8) != 0)
+    if (get_number(bytes + 52, 4) != 0)
         return TC_ERR_TRANSPORT;
     *join_out = join;
     return TC_OK;
+}
+
+const char *tci_boot_join_release(const struct tci_boot_head *head, const uint8_t *bytes,
+                                  char *text)
+{
+    uint32_t release = head->len >= 52 ? (uint32_t)get_number(bytes + 48, 4) : 0;
+
+    if (release == 0) /* versions 1 and 2 did not say it */
+        (void)snprintf(text, 64, "a tcdist of version %u of the rendezvous", head->version);
+    else
+        (void)snprintf(text, 64, "tcdist %u.%u.%u", release >> 24, release >> 16 & 255,
+                       release & 65535);
+    return text;
 }
 
 /* 40 bytes of settings. */

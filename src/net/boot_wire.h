@@ -8,10 +8,19 @@
 #include <stdint.h>
 
 #include "net/boot.h"
+#include "tcdist/version.h"
 
-/* Changes with every change of a body.  The head, and the bodies of REFUSE and DENY, never
- * change. */
-enum { TCI_BOOT_VERSION = 2 };
+/* Changes with every change of a body.  The head, the bodies of REFUSE and DENY, and where JOIN has
+ * the release, never change. */
+enum { TCI_BOOT_VERSION = 3 };
+
+/* Of the library: those of one major and minor number work together. */
+#define TCI_RELEASE                                                                                \
+    ((uint32_t)TC_VERSION_MAJOR << 24 | (uint32_t)TC_VERSION_MINOR << 16 | TC_VERSION_PATCH)
+static inline bool tci_release_fits(uint32_t release)
+{
+    return release >> 16 == TCI_RELEASE >> 16;
+}
 
 enum tci_boot_type {
     TCI_BOOT_JOIN = 1,    /* member: who I am, and where I listen */
@@ -55,6 +64,7 @@ struct tci_boot_join {
     uint32_t size, rank;
     struct tci_addr addr; /* where the member listens */
     uint64_t host;
+    uint32_t release; /* TCI_RELEASE */
 };
 
 struct tci_boot_row {
@@ -76,6 +86,9 @@ tc_status_t tci_boot_head_decode(const uint8_t *bytes, struct tci_boot_head *hea
 /* Bodies.  `bytes` has room for, or holds, the length that the type says. */
 void tci_boot_join_encode(const struct tci_boot_join *join, uint8_t *bytes);
 tc_status_t tci_boot_join_decode(const uint8_t *bytes, struct tci_boot_join *join_out);
+/* "tcdist 0.2.0" of a JOIN of any version, or what is known of it; into text, of 64 bytes. */
+const char *tci_boot_join_release(const struct tci_boot_head *head, const uint8_t *bytes,
+                                  char *text);
 
 void tci_boot_row_encode(const struct tci_boot_row *row, uint8_t *bytes);
 tc_status_t tci_boot_row_decode(const uint8_t *bytes, struct tci_boot_row *row_out);

@@ -62,6 +62,7 @@ struct tci_dial {
     size_t first;   /* the one that a round begins with */
     size_t started; /* of this round */
     size_t open;    /* started and not decided */
+    unsigned tries; /* attempts in all rounds */
     char last[TCI_ADDR_TEXT + 64];
 };
 
@@ -177,6 +178,7 @@ static int start_attempt(struct tci_dial *dial, struct attempt *attempt)
     struct tci_error unused = {.pub = {.status = TC_OK}};
     bool is_up;
 
+    dial->tries++;
     if (tci_sock_connect(&attempt->addr, &attempt->fd, &is_up, &unused) != TC_OK) {
         int cause = errno;
 
@@ -345,7 +347,28 @@ void tci_dial_free(struct tci_dial *dial)
     tci_free(dial);
 }
 
-const char *tci_dial_last(const struct tci_dial *dial)
+const char *tci_dial_last(struct tci_dial *dial)
 {
+    char where[TCI_ADDR_TEXT];
+
+    for (size_t k = 0; k < dial->count && dial->last[0] == '\0'; k++) {
+        if (dial->attempts[k].fd >= 0)
+            (void)snprintf(dial->last, sizeof dial->last, "%s: no answer yet",
+                           tci_addr_print(&dial->attempts[k].addr, where));
+    }
     return dial->last;
+}
+
+unsigned tci_dial_attempts(const struct tci_dial *dial)
+{
+    return dial->tries;
+}
+
+bool tci_dial_is_loopback(const struct tci_dial *dial)
+{
+    for (size_t k = 0; k < dial->count; k++) {
+        if (!tci_addr_is_loopback(&dial->attempts[k].addr))
+            return false;
+    }
+    return dial->count > 0;
 }

@@ -20,8 +20,13 @@ struct tci_dial *tci_dial_start(struct tci_loop *loop, const char *host, uint16_
 void tci_dial_again(struct tci_dial *dial);
 void tci_dial_free(struct tci_dial *dial); /* NULL is fine */
 
-/* "10.0.0.7:4100: Connection refused": how the last attempt went; "" when none has ended.  Valid
- * until the loop turns again. */
-const char *tci_dial_last(const struct tci_dial *dial);
+/* "10.0.0.7:4100: Connection refused": how the last attempt that ended went, else that one goes on;
+ * "" before the first.  Valid until the loop turns again. */
+const char *tci_dial_last(struct tci_dial *dial);
+
+/* Connections that were tried so far. */
+unsigned tci_dial_attempts(const struct tci_dial *dial);
+/* Whether all that the host stands for is loopback: nobody but this host itself. */
+bool tci_dial_is_loopback(const struct tci_dial *dial);
 
 #endif

@@ -48,8 +48,8 @@ static int open_socket(const struct tci_addr *addr)
     return socket(addr->sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
 }
 
-tc_status_t tci_sock_listen(const struct tci_addr *addr, int *fd_out, struct tci_addr *bound_out,
-                            struct tci_error *error)
+static tc_status_t listen_at(const struct tci_addr *addr, bool is_of_both, int *fd_out,
+                             struct tci_addr *bound_out, struct tci_error *error)
 {
     int fd = open_socket(addr);
 
@@ -57,13 +57,25 @@ tc_status_t tci_sock_listen(const struct tci_addr *addr, int *fd_out, struct tci
         return fail(error, "open a socket to listen on", addr, fd);
     set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (addr->sa.ss_family == AF_INET6) /* else "::" would be all of IPv4 as well */
-        set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+        set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !is_of_both);
     if (bind(fd, (const struct sockaddr *)&addr->sa, addr->len) != 0 || listen(fd, BACKLOG) != 0)
         return fail(error, "listen on", addr, fd);
 
     tci_sock_local(fd, bound_out);
     *fd_out = fd;
     return TC_OK;
+}
+
+tc_status_t tci_sock_listen(const struct tci_addr *addr, int *fd_out, struct tci_addr *bound_out,
+                            struct tci_error *error)
+{
+    return listen_at(addr, false, fd_out, bound_out, error);
+}
+
+tc_status_t tci_sock_listen_both(const struct tci_addr *addr, int *fd_out,
+                                 struct tci_addr *bound_out, struct tci_error *error)
+{
+    return listen_at(addr, true, fd_out, bound_out, error);
 }
 
 tc_status_t tci_sock_adopt_listener(int fd, struct tci_addr *bound_out, struct tci_error *error)

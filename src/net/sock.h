@@ -12,6 +12,9 @@ enum { TCI_SILENCE_MS = 13000 };
 /* A listening TCP socket on exactly this address (port 0: any); its real address in *bound_out. */
 tc_status_t tci_sock_listen(const struct tci_addr *addr, int *fd_out, struct tci_addr *bound_out,
                             struct tci_error *error);
+/* The same where the address is "::", for IPv4 as well. */
+tc_status_t tci_sock_listen_both(const struct tci_addr *addr, int *fd_out,
+                                 struct tci_addr *bound_out, struct tci_error *error);
 /* Take over a listening TCP socket that someone else made: checked, made non-blocking. */
 tc_status_t tci_sock_adopt_listener(int fd, struct tci_addr *bound_out, struct tci_error *error);
 /* Begin to connect; *is_up_out says whether it stands already.  Else it is writable when decided,

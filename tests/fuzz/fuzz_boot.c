@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 size_t fuzz_seed(unsigned i, uint8_t *data, size_t room)
 {
-    struct tci_boot_join join = {.size = RANKS, .rank = 1, .host = 77};
+    struct tci_boot_join join = {.size = RANKS, .rank = 1, .host = 77, .release = TCI_RELEASE};
     struct tci_boot_result result;
     struct tci_error error = {0};
     uint8_t *body = data + TCI_BOOT_HEAD;

@@ -1,0 +1,334 @@
+/* test_networks.c - networks as they are: names, interfaces, families, firewalls; in namespaces. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 300 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/net_hosts.h"
+
+/* A group that has to stand is given time, for slow machines; one that cannot, little. */
+enum { STANDS_MS = 30000, FAILS_MS = 2000 };
+
+#define URL        "tcp://10.77.0.1:29500"
+#define URL_NAMED  "tcp://meet:29500"
+#define UNHEARD    "tcp dport 29500 reject with icmp host-unreachable;"
+#define CABLE_DROP "table inet t { chain in { type filter hook input priority 0; "
+#define CABLE_END  " }; }\n"
+
+static struct net_outcome outcome;
+
+static void run(const struct net_case *net)
+{
+    if (!net_hosts_run(net, &outcome))
+        fail_msg("%s", outcome.says[0]);
+    for (int r = 0; getenv("TCDIST_TEST_VERBOSE") != NULL && r < net->ranks; r++)
+        print_message("%s    rank %d: %s\n", outcome.log[r], r, outcome.says[r]);
+}
+
+static void stands(const struct net_case *net)
+{
+    run(net);
+    for (int r = 0; r < net->ranks; r++)
+        if (outcome.says[r][0] != '\0')
+            fail_msg("rank %d: %s", r, outcome.says[r]);
+}
+
+/* A rank failed, and its sentence has these words. */
+static void says(int rank, const char *words)
+{
+    if (strstr(outcome.says[rank], words) == NULL)
+        fail_msg("rank %d: \"%s\" has not \"%s\"", rank, outcome.says[rank], words);
+}
+
+/* ---- Names ---------------------------------------------------------------------------------- */
+
+/* As Debian's installer leaves it: the host's own name stands for 127.0.1.1. */
+static void a_name_that_is_loopback_at_home_meets_other_hosts(void **state)
+{
+    static const struct net_case net = {
+        .url = URL_NAMED,
+        .timeout_ms = STANDS_MS,
+        .hosts = {{.names = "127.0.1.1 meet"},
+                  {.names = "10.77.0.1 meet"},
+                  {.names = "fd77::1 meet"}},
+        .ranks = 4,
+        .rank = {{0, NULL}, {0, NULL}, {1, NULL}, {2, NULL}},
+    };
+
+    (void)state;
+    stands(&net);
+    assert_non_null(strstr(outcome.log[0], "tcp://meet:29500 is loopback here"));
+}
+
+static void the_same_without_ipv6(void **state)
+{
+    static const struct net_case net = {
+        .url = URL_NAMED,
+        .timeout_ms = STANDS_MS,
+        .hosts = {{.names = "127.0.1.1 meet", .has_no_ipv6 = true},
+                  {.names = "10.77.0.1 meet", .has_no_ipv6 = true}},
+        .ranks = 3,
+        .rank = {{0, NULL}, {0, NULL}, {1, NULL}},
+    };
+
+    (void)state;
+    stands(&net);
+}
+
+static void a_name_that_is_loopback_elsewhere_is_pointed_out(void **state)
+{
+    static const struct net_case net = {
+        .url = URL_NAMED,
+        .timeout_ms = FAILS_MS,
+        .hosts = {{.names = "10.77.0.1 meet"}, {.names = "127.0.1.1 meet"}},
+        .ranks = 2,
+        .rank = {{0, NULL}, {1, NULL}},
+    };
+
+    (void)state;
+    run(&net);
+    says(0, "rank 1 of 2 has not come to tcp://meet:29500 within 2 s");
+    says(1, "rank 1 has not reached rank 0 at tcp://meet:29500 within 2 s (");
+    says(1, " attempts, the last: 127.0.1.1:29500: Connection refused): that name means this host "
+            "itself here: see /etc/hosts");
+}
+
+static void a_name_of_several_addresses_is_met_at_each(void **state)
+{
+    static const struct net_case net = {
+        .url = URL_NAMED,
+        .timeout_ms = STANDS_MS,
+        .hosts = {{.names = "10.77.0.1 meet\n10.78.0.1 meet"},
+                  {.names = "10.78.0.1 meet", .ip = "link set eth0 down\n"}},
+        .ranks = 2,
+        .rank = {{0, NULL}, {1, NULL}},
+    };
+
+    (void)state;
+    stands(&net);
+}
+
+static void a_name_that_nobody_knows_is_said(void **state)
+{
+    static const struct net_case net = {
+        .url = URL_NAMED,
+        .timeout_ms = FAILS_MS,
+        .hosts = {{.names = "10.77.0.1 meet"}},
+        .ranks = 2,
+        .rank = {{0, NULL}, {1, NULL}},
+    };
+
+    (void)state;
+    run(&net);
+    says(1, "rank 1 has not reached rank 0 at tcp://meet:29500 within 2 s (");
+    says(1, "the last: meet: ");
+}
+
+/* ---- Interfaces ----------------------------------------------------------------------------- */
+
+#define DOCKER                                                                                     \
+    "link add docker0 type bridge\naddr add 172.17.0.1/16 dev docker0\n"                           \
+    "link set docker0 up\n"
+
+static void the_same_docker_address_on_all_hosts_disturbs_nobody(void **state)
+{
+    static const struct net_case net = {
+        .url = URL_NAMED,
+        .timeout_ms = STANDS_MS,
+        .hosts = {{.names = "127.0.1.1 meet\n172.17.0.1 meet", .ip = DOCKER},
+                  {.names = "172.17.0.1 meet\n10.77.0.1 meet", .ip = DOCKER},
+                  {.names = "172.17.0.1 meet\n10.77.0.1 meet", .ip = DOCKER}},
+        .ranks = 3,
+        .rank = {{0, NULL}, {1, NULL}, {2, NULL}},
+    };
+
+    (void)state;
+    stands(&net);
+}
+
+/* Packets between hosts 1 and 2 have to go over eth1; 10.77.0.<x> of the other is dropped. */
+#define NOT_BY_A(x) CABLE_DROP "iifname \"eth0\" ip saddr 10.77.0." #x " drop;" CABLE_END
+
+static void ranks_are_reached_by_the_interface_that_is_chosen(void **state)
+{
+    static const struct net_case net = {
+        .url = URL,
+        .timeout_ms = STANDS_MS,
+        .hosts = {{.ip = NULL}, {.nft = NOT_BY_A(3)}, {.nft = NOT_BY_A(2)}},
+        .ranks = 3,
+        .rank = {{0, NULL},
+                 {1, "TCDIST_INTERFACE=eth1,^docker*,^lo"},
+                 {2, "TCDIST_INTERFACE=^eth0,^docker*,^lo"}},
+    };
+
+    (void)state;
+    stands(&net);
+}
+
+static void an_interface_that_is_not_there_is_said(void **state)
+{
+    static const struct net_case net = {
+        .url = URL,
+        .timeout_ms = FAILS_MS,
+        .ranks = 2,
+        .rank = {{0, NULL}, {1, "TCDIST_INTERFACE=ib0,ib1"}},
+    };
+
+    (void)state;
+    run(&net);
+    says(1, "rank 1 has no address on the interfaces \"ib0,ib1\"; this host has lo 127.0.0.1, eth0 "
+            "10.77.0.2");
+}
+
+static void ranks_are_reached_where_they_are_advertised(void **state)
+{
+    static const struct net_case net = {
+        .url = URL,
+        .timeout_ms = STANDS_MS,
+        .hosts = {{.ip = NULL}, {.nft = NOT_BY_A(3)}, {.nft = NOT_BY_A(2)}},
+        .ranks = 3,
+        .rank = {{0, NULL},
+                 {1, "TCDIST_ADVERTISE=,10.78.0.2,10.78.0.3"},
+                 {2, "TCDIST_ADVERTISE=10.78.0.3"}},
+    };
+
+    (void)state;
+    stands(&net);
+}
+
+/* ---- Families ------------------------------------------------------------------------------- */
+
+#define NO_IPV4(n) "addr del 10.77.0." #n "/24 dev eth0\naddr del 10.78.0." #n "/24 dev eth1\n"
+
+static void ipv6_alone_will_do(void **state)
+{
+    static const struct net_case net = {
+        .url = "tcp://[fd77::1]:29500",
+        .timeout_ms = STANDS_MS,
+        .hosts = {{.ip = NO_IPV4(1)}, {.ip = NO_IPV4(2)}, {.ip = NO_IPV4(3)}},
+        .ranks = 3,
+        .rank = {{0, NULL}, {1, NULL}, {2, NULL}},
+    };
+
+    (void)state;
+    stands(&net);
+}
+
+static void ipv4_alone_will_do(void **state)
+{
+    static const struct net_case net = {
+        .url = URL_NAMED,
+        .timeout_ms = STANDS_MS,
+        .hosts = {{.names = "fd77::1 meet\n10.77.0.1 meet", .has_no_ipv6 = true},
+                  {.names = "fd77::1 meet\n10.77.0.1 meet", .has_no_ipv6 = true}},
+        .ranks = 3,
+        .rank = {{0, NULL}, {1, NULL}, {1, NULL}},
+    };
+
+    (void)state;
+    stands(&net);
+}
+
+static void link_local_addresses_have_the_scope_of_each_host(void **state)
+{
+    static const struct net_case net = {
+        .url = "tcp://[fe80::1%25eth0]:29500",
+        .timeout_ms = STANDS_MS,
+        .hosts = {{.ip = NULL},
+                  {.ip = "link set eth0 name spare\nlink set spare name eth0\n"},
+                  {.ip = DOCKER}},
+        .ranks = 3,
+        .rank = {{0, NULL}, {1, NULL}, {2, NULL}},
+    };
+
+    (void)state;
+    stands(&net);
+}
+
+/* ---- Ports and addresses of rank 0 ----------------------------------------------------------- */
+
+static void a_port_that_is_in_use_is_said(void **state)
+{
+    static const struct net_case net = {
+        .url = URL,
+        .timeout_ms = FAILS_MS,
+        .hosts = {{.has_busy_port = true}},
+        .ranks = 2,
+        .rank = {{0, NULL}, {1, NULL}},
+    };
+
+    (void)state;
+    run(&net);
+    says(0, "rank 0 cannot meet the others at tcp://10.77.0.1:29500: listen on 10.77.0.1:29500: "
+            "Address already in use");
+}
+
+static void an_address_of_another_host_is_said(void **state)
+{
+    static const struct net_case net = {
+        .url = "tcp://10.77.0.9:29500",
+        .timeout_ms = FAILS_MS,
+        .ranks = 2,
+        .rank = {{0, NULL}, {1, NULL}},
+    };
+
+    (void)state;
+    run(&net);
+    says(0, "listen on 10.77.0.9:29500: Cannot assign requested address; this host has lo "
+            "127.0.0.1, eth0 10.77.0.1");
+    says(1, "rank 1 has not reached rank 0 at tcp://10.77.0.9:29500 within 2 s (");
+    says(1, " the last: 10.77.0.9:29500: ");
+}
+
+static void a_rank_0_behind_a_firewall_is_said(void **state)
+{
+    static const struct net_case net = {
+        .url = URL,
+        .timeout_ms = FAILS_MS,
+        .hosts = {{.nft = CABLE_DROP UNHEARD CABLE_END}},
+        .ranks = 2,
+        .rank = {{0, NULL}, {1, NULL}},
+    };
+
+    (void)state;
+    run(&net);
+    says(0, "rank 1 of 2 has not come to tcp://10.77.0.1:29500 within 2 s");
+    says(1, "attempts, the last: 10.77.0.1:29500: No route to host): start rank 0, or check that "
+            "this address leads to it");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_that_is_loopback_at_home_meets_other_hosts),
+        cmocka_unit_test(the_same_without_ipv6),
+        cmocka_unit_test(a_name_that_is_loopback_elsewhere_is_pointed_out),
+        cmocka_unit_test(a_name_of_several_addresses_is_met_at_each),
+        cmocka_unit_test(a_name_that_nobody_knows_is_said),
+        cmocka_unit_test(the_same_docker_address_on_all_hosts_disturbs_nobody),
+        cmocka_unit_test(ranks_are_reached_by_the_interface_that_is_chosen),
+        cmocka_unit_test(an_interface_that_is_not_there_is_said),
+        cmocka_unit_test(ranks_are_reached_where_they_are_advertised),
+        cmocka_unit_test(ipv6_alone_will_do),
+        cmocka_unit_test(ipv4_alone_will_do),
+        cmocka_unit_test(link_local_addresses_have_the_scope_of_each_host),
+        cmocka_unit_test(a_port_that_is_in_use_is_said),
+        cmocka_unit_test(an_address_of_another_host_is_said),
+        cmocka_unit_test(a_rank_0_behind_a_firewall_is_said),
+    };
+    const char *why = net_hosts_open();
+
+    if (why != NULL) {
+        print_message("skipped: %s\n", why);
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
