@@ -345,6 +345,8 @@ struct tci_boot *tci_boot_start(struct tci_loop *loop, const struct tci_boot_con
     boot->deadline_ns = config->deadline_ns;
     boot->timer.fn = on_timer;
     boot->has_labels = config->labels != NULL;
+    boot->meeting = config->meeting;
+    boot->meeting.ports = config->meeting.ports > 1 ? config->meeting.ports : 1;
     boot->text = tci_strdup(config->url);
     if (config->interfaces != NULL)
         boot->interfaces = tci_strdup(config->interfaces);

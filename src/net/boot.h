@@ -22,6 +22,13 @@ struct tci_agreed {
     char algorithm[23]; /* "" : choose */
 };
 
+/* What a launcher knows of the place where its job meets, beside the URL.  All zero: nothing. */
+struct tci_meeting {
+    uint8_t job[TCI_GROUP_ID]; /* who comes to rank 0 with another is sent away, and looks on */
+    int ports;     /* rank 0 takes the first that is free of so many, from the URL's on; 0: 1 */
+    bool is_loose; /* without any address of the URL's host, rank 0 listens on all it has */
+};
+
 struct tci_boot_config {
     int rank, size;  /* size >= 2 */
     const char *url; /* copied */
@@ -35,6 +42,7 @@ struct tci_boot_config {
     const char *interfaces; /* a choice of those to be reached by (iface.h); copied; NULL: none */
     uint64_t deadline_ns;   /* TCI_NEVER: none */
     struct tci_agreed mine;
+    struct tci_meeting meeting;
     struct tci_keyring *keyring; /* shared; NULL: nobody has to prove anything */
     const uint64_t
         *labels; /* as of the result; copied; NULL: hosts are found out.  Rank 0's count */

@@ -240,6 +240,10 @@ static void on_join(struct tci_guest *guest)
         tci_door_turn_away(guest, "it joins as another rank than it has proven to be");
         return;
     }
+    if (memcmp(join.job, root->boot.meeting.job, TCI_GROUP_ID) != 0) {
+        tci_door_turn_away(guest, "it is of another job");
+        return;
+    }
     if (!tci_release_fits(join.release)) {
         refuse_release(guest);
         return;

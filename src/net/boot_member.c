@@ -20,6 +20,10 @@
  * word a moment longer, rather than know less. */
 #define GRACE_NS (500 * TCI_NS_PER_MS)
 
+/* Where there are several ports to try, whoever takes a connection at one of them and then says
+ * nothing is left after so long.  A rank 0 that is only slow is left too: so it is long. */
+#define PATIENCE_NS (8000 * TCI_NS_PER_MS)
+
 enum { IFACES_MAX = 32 }; /* addresses of this host that are looked at */
 
 /*   NAMING --> DIALING --stands--> JOINING --WELCOME--> WAITING --TABLE--> HOLDING --GO--> ENDED
@@ -112,6 +116,7 @@ static void leave_stranger(struct member *member, const char *how)
         member->boot.result.listener = -1;
     }
     set_state(member, MEMBER_DIALING);
+    tci_boot_wake(&member->boot, member->boot.deadline_ns);
     tci_dial_again(member->dial);
 }
 
@@ -171,6 +176,7 @@ static void join(struct member *member)
         .release = TCI_RELEASE,
     };
 
+    memcpy(join.job, member->boot.meeting.job, TCI_GROUP_ID);
     if (take_place(member, &join.addr) != TC_OK) {
         fail(member);
         return;
@@ -265,6 +271,7 @@ static void on_message(struct member *member)
         break_off(member, "it speaks another version of the rendezvous");
     } else if (head->type == TCI_BOOT_WELCOME && member->state == MEMBER_JOINING) {
         set_state(member, MEMBER_WAITING);
+        tci_boot_wake(&member->boot, member->boot.deadline_ns);
     } else if (head->type == TCI_BOOT_TABLE && member->state == MEMBER_WAITING) {
         on_table(member);
     } else if (head->type == TCI_BOOT_GO && member->state == MEMBER_HOLDING) {
@@ -424,6 +431,9 @@ static void on_dialed(void *arg, int fd, const struct tci_addr *peer, int cause)
         fail_without(member, errno, "watch the connection to rank 0");
         return;
     }
+    if (member->boot.meeting.ports > 1)
+        tci_boot_wake(&member->boot,
+                      tci_min(member->boot.deadline_ns, tci_boot_now(&member->boot) + PATIENCE_NS));
     if (member->boot.result.keyring != NULL)
         prove(member);
     else
@@ -438,6 +448,8 @@ static void start_dialing(struct member *member)
     member->dial = tci_dial_start(boot->loop, boot->url.host, boot->url.port, on_dialed, member);
     if (member->dial == NULL)
         fail_without(member, ENOMEM, "join a group");
+    else
+        tci_dial_spread(member->dial, boot->meeting.ports);
 }
 
 /* A place of one's own is taken before anybody is told of it. */
@@ -546,6 +558,18 @@ static void on_deadline(struct tci_boot *boot)
     fail(member);
 }
 
+static void on_timer(struct tci_boot *boot)
+{
+    struct member *member = tci_container_of(boot, struct member, boot);
+
+    if (tci_boot_now(boot) >= boot->deadline_ns)
+        on_deadline(boot);
+    else if (member->state == MEMBER_PROVING || member->state == MEMBER_JOINING)
+        leave_stranger(member, "it says nothing");
+    else
+        tci_boot_wake(boot, boot->deadline_ns);
+}
+
 static void fini(struct tci_boot *boot)
 {
     struct member *member = tci_container_of(boot, struct member, boot);
@@ -559,6 +583,6 @@ static void fini(struct tci_boot *boot)
 const struct tci_boot_role tci_boot_member = {
     .bytes = sizeof(struct member),
     .begin = begin,
-    .on_timer = on_deadline,
+    .on_timer = on_timer,
     .fini = fini,
 };

@@ -33,6 +33,7 @@ struct tci_boot {
 
     char *text; /* owned: the URL as it was given */
     struct tci_url url;
+    struct tci_meeting meeting;
     struct tci_place place;
     char *interfaces; /* owned; or NULL */
     uint64_t start_ns, deadline_ns;

@@ -64,6 +64,7 @@ static void collect(struct tci_root *root)
 static tc_status_t listen_by_name(struct tci_root *root, const struct tci_addr *addrs, size_t count,
                                   struct tci_error *why)
 {
+    uint16_t port = tci_addr_port(&addrs[0]);
     struct tci_boot *boot = &root->boot;
     const struct tci_addr *only = NULL;
     bool has_loopback = false;
@@ -85,7 +86,38 @@ static tc_status_t listen_by_name(struct tci_root *root, const struct tci_addr *
         return tci_boot_listen(boot, addrs, count, &root->bound, why);
     tci_log(TC_LOG_INFO, "rank 0: %s is %s here: it listens at all addresses of this host",
             boot->text, has_loopback ? "loopback" : "more than one address");
-    return tci_boot_listen_all(boot, boot->url.port, &root->bound, why);
+    return tci_boot_listen_all(boot, port, &root->bound, why);
+}
+
+/* Of several ports the first that nobody has. */
+static tc_status_t listen_on_ports(struct tci_root *root, const struct tci_addr *addrs,
+                                   size_t count, bool is_named, struct tci_error *why)
+{
+    struct tci_boot *boot = &root->boot;
+    struct tci_addr at[TCI_RESOLVE_MAX];
+    tc_status_t status = TC_OK;
+
+    for (int k = 0; k < boot->meeting.ports; k++) {
+        struct tci_error error = {.pub = {.status = TC_OK}};
+        uint16_t port = (uint16_t)(tci_addr_port(&addrs[0]) + k);
+
+        for (size_t i = 0; i < count; i++) {
+            at[i] = addrs[i];
+            tci_addr_set_port(&at[i], port);
+        }
+        status = is_named ? listen_by_name(root, at, count, &error)
+                          : tci_boot_listen(boot, at, count, &root->bound, &error);
+        /* An address in front of this host, say, that leads to one of its own. */
+        if (status != TC_OK && errno == EADDRNOTAVAIL && boot->meeting.is_loose) {
+            error = (struct tci_error){.pub = {.status = TC_OK}};
+            status = tci_boot_listen_all(boot, port, &root->bound, &error);
+        }
+        if (status == TC_OK || k + 1 == boot->meeting.ports || errno != EADDRINUSE) {
+            tci_error_copy(why, &error);
+            break;
+        }
+    }
+    return status;
 }
 
 static void begin_listening(struct tci_root *root, const struct tci_addr *addrs, size_t count,
@@ -94,8 +126,7 @@ static void begin_listening(struct tci_root *root, const struct tci_addr *addrs,
     struct tci_boot *boot = &root->boot;
     struct tci_error why = {.pub = {.status = TC_OK}};
     char text[160];
-    tc_status_t status = is_named ? listen_by_name(root, addrs, count, &why)
-                                  : tci_boot_listen(boot, addrs, count, &root->bound, &why);
+    tc_status_t status = listen_on_ports(root, addrs, count, is_named, &why);
 
     if (status == TC_OK) {
         collect(root);

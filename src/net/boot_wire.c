@@ -11,7 +11,7 @@
 /* Numbers are in network order.
  *
  *   head      0 magic[8]   8 version   10 type   11 zero   12 length of the body
- *   JOIN      0 size   4 rank   8 address[32]   40 host   48 release   52 zero
+ *   JOIN      0 size   4 rank   8 address[32]   40 host   48 release   52 zero   56 job[16]
  *   TABLE     0 group id[16]   16 size   20 tune   21 zero   22 cores   24 segment bytes
  *             32 eager bytes   40 numerics   41 algorithm[23]
  *             64 { address[32]   host   label } a rank
@@ -118,6 +118,7 @@ void tci_boot_join_encode(const struct tci_boot_join *join, uint8_t *bytes)
     put_number(bytes + 40, join->host, 8);
     put_number(bytes + 48, join->release, 4);
     put_number(bytes + 52, 0, 4);
+    memcpy(bytes + 56, join->job, TCI_GROUP_ID);
 }
 
 tc_status_t tci_boot_join_decode(const uint8_t *bytes, struct tci_boot_join *join_out)
@@ -133,6 +134,7 @@ tc_status_t tci_boot_join_decode(const uint8_t *bytes, struct tci_boot_join *joi
         return TC_ERR_TRANSPORT;
     if (get_number(bytes + 52, 4) != 0)
         return TC_ERR_TRANSPORT;
+    memcpy(join.job, bytes + 56, TCI_GROUP_ID);
     *join_out = join;
     return TC_OK;
 }

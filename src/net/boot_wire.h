@@ -40,7 +40,7 @@ enum tci_boot_type {
 
 enum {
     TCI_BOOT_HEAD = 16,
-    TCI_BOOT_JOIN_LEN = 56,
+    TCI_BOOT_JOIN_LEN = 72,
     TCI_BOOT_TABLE_FIXED = 64,
     TCI_BOOT_TABLE_EACH = TCI_ADDR_WIRE + 16,
     TCI_BOOT_ROW_LEN = 80,
@@ -64,7 +64,8 @@ struct tci_boot_join {
     uint32_t size, rank;
     struct tci_addr addr; /* where the member listens */
     uint64_t host;
-    uint32_t release; /* TCI_RELEASE */
+    uint32_t release;          /* TCI_RELEASE */
+    uint8_t job[TCI_GROUP_ID]; /* that it means to be of; zero: none is named */
 };
 
 struct tci_boot_row {

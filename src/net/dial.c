@@ -48,6 +48,7 @@ struct tci_dial {
     struct tci_exec *exec;
     const char *host; /* borrowed */
     uint16_t port;
+    int ports; /* from that one on */
     tci_dial_fn fn;
     void *arg;
 
@@ -229,16 +230,20 @@ static void race(struct tci_dial *dial)
     start_next(dial);
 }
 
+/* All addresses with the first port come before all with the second, as far as there is room. */
 static void set_addresses(struct tci_dial *dial, const struct tci_addr *addrs, size_t count)
 {
-    TC_ASSERT(dial->open == 0 && count <= TCI_RESOLVE_MAX);
-    for (size_t k = 0; k < count; k++) {
-        struct attempt *attempt = &dial->attempts[k];
+    size_t total = tci_min(count * (size_t)dial->ports, TCI_RESOLVE_MAX);
 
-        *attempt =
-            (struct attempt){.watch.fn = on_decided, .dial = dial, .addr = addrs[k], .fd = -1};
+    TC_ASSERT(dial->open == 0 && count <= TCI_RESOLVE_MAX);
+    for (size_t k = 0; k < total; k++) {
+        struct attempt *attempt = &dial->attempts[k];
+        const struct tci_addr *addr = &addrs[k % count];
+
+        *attempt = (struct attempt){.watch.fn = on_decided, .dial = dial, .addr = *addr, .fd = -1};
+        tci_addr_set_port(&attempt->addr, (uint16_t)(tci_addr_port(addr) + k / count));
     }
-    dial->count = count;
+    dial->count = total;
     dial->first = 0;
     dial->rounds = 0;
 }
@@ -319,6 +324,7 @@ struct tci_dial *tci_dial_start(struct tci_loop *loop, const char *host, uint16_
     dial->exec = tci_loop_exec(loop);
     dial->host = host;
     dial->port = port;
+    dial->ports = 1;
     dial->fn = fn;
     dial->arg = arg;
     dial->state = DIAL_PAUSED;
@@ -329,6 +335,12 @@ struct tci_dial *tci_dial_start(struct tci_loop *loop, const char *host, uint16_
         return NULL;
     }
     return dial;
+}
+
+void tci_dial_spread(struct tci_dial *dial, int ports)
+{
+    TC_ASSERT(dial->state == DIAL_PAUSED && dial->count == 0 && ports >= 1);
+    dial->ports = ports;
 }
 
 void tci_dial_again(struct tci_dial *dial)

@@ -135,6 +135,7 @@ bool boot_world_start_at(int place, int rank, int size, int fd, uint64_t timeout
                    .url = boot_url,
                    .listen_fd = fd,
                    .listen_url = boot_places[place].listen_url,
+                   .meeting = boot_places[place].meeting,
                    .keyring = boot_places[place].keyring,
                    .advertise = boot_places[place].advertise},
     };

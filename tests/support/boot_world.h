@@ -14,6 +14,7 @@ enum { BOOT_PLACES = 72 };
 struct boot_place {
     const char *listen_url, *advertise; /* set before the start; NULL: beside */
     struct tci_keyring *keyring;        /* likewise; unref'd at the end; NULL: none */
+    struct tci_meeting meeting;         /* likewise */
     struct tci_boot *boot;
     bool is_done;
     tc_status_t status;
