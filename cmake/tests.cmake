@@ -244,3 +244,5 @@ if(NOT TCDIST_SANITIZE)
     tcdist_add_house_test(install
         ${house}/install/check_install.sh ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
 endif()
+
+include(cmake/rdma_vm.cmake)
