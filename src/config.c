@@ -34,6 +34,7 @@
 
 static const char *const mode_names[] = {"thread", "manual", "host"};
 static const char *const numerics_names[] = {"default", "canonical", "fast", "exact"};
+static const char *const check_names[] = {"default", "cheap", "full"};
 static const char *const log_names[] = {"error", "warn", "info", "debug"};
 
 /* ---- Words and numbers ---------------------------------------------------------------------- */
@@ -202,6 +203,27 @@ static tc_status_t resolve_numerics(tc_config *config, struct tci_error *error)
     config->numerics = find_word(text, numerics_names, TCI_LEN(numerics_names));
     if (config->numerics <= TC_NUMERICS_DEFAULT)
         return refuse(error, "TCDIST_NUMERICS", text, "canonical, fast or exact");
+    return TC_OK;
+}
+
+static tc_status_t resolve_check(tc_config *config, struct tci_error *error)
+{
+    const char *text = getenv("TCDIST_CHECK");
+
+    if (config->check < TC_CHECK_DEFAULT || config->check > TC_CHECK_FULL) {
+        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "init",
+                      "check %d is none of TC_CHECK_…: 0 (default), 1 (cheap), 2 (full)",
+                      config->check);
+        return TC_ERR_INVALID_ARG;
+    }
+    if (config->check != TC_CHECK_DEFAULT)
+        return TC_OK;
+    config->check = TC_CHECK_CHEAP;
+    if (text == NULL)
+        return TC_OK;
+    config->check = find_word(text, check_names, TCI_LEN(check_names));
+    if (config->check <= TC_CHECK_DEFAULT)
+        return refuse(error, "TCDIST_CHECK", text, "cheap or full");
     return TC_OK;
 }
 
@@ -463,6 +485,8 @@ static tc_status_t resolve_all(tc_config *config, struct tci_error *error)
         status = resolve_tune_every(config, error);
     if (status == TC_OK)
         status = resolve_numerics(config, error);
+    if (status == TC_OK)
+        status = resolve_check(config, error);
     if (status == TC_OK)
         status = resolve_size(&config->segment_bytes, "TCDIST_SEGMENT_BYTES", SIZE_BYTES_MAX,
                               SEGMENT_BYTES, error);

@@ -198,6 +198,7 @@ static void stand(struct join *join, const struct way *way, const struct tci_agr
                                      .group = TCI_MUX_WORLD,
                                      .segment_bytes = agreed->segment_bytes,
                                      .numerics = agreed->numerics,
+                                     .check = agreed->check,
                                      .algorithm = agreed->algorithm,
                                      .hosts = hosts,
                                      .figures = &figures,
@@ -341,6 +342,7 @@ static void begin(struct tci_task *task)
         .segment_bytes = config->segment_bytes,
         .eager_bytes = config->eager_bytes,
         .numerics = (uint8_t)config->numerics,
+        .check = (uint8_t)config->check,
         .tune = (uint8_t)((unsigned)tci_config_tune(config) | (join->identity != NULL ? NAMED : 0)),
         .cores = (uint16_t)tci_min(tci_loop_cores(tci_loop_of(exec)), UINT16_MAX)};
     if (config->algorithm != NULL)

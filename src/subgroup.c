@@ -61,6 +61,7 @@ static tc_dist_ctx *make_group(const struct tci_subgroup *subgroup, struct tci_t
                                      .group = view != NULL ? subgroup->number : TCI_MUX_WORLD,
                                      .segment_bytes = parent->segment_bytes,
                                      .numerics = parent->numerics,
+                                     .check = parent->check,
                                      .algorithm = parent->algorithm,
                                      .hosts = hosts,
                                      .figures = tci_tuning_figures(parent),

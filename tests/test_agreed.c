@@ -15,7 +15,7 @@
 enum { RANKS = 3, COUNT = 3000 };
 
 struct settings {
-    int numerics;
+    int numerics, check;
     const char *algorithm;
     size_t segment_bytes, eager_bytes;
     const char *hosts;
@@ -47,6 +47,7 @@ static void open_world(struct world *world, const struct settings *first,
         config.loop_mode = TC_LOOP_THREAD;
         if (mine != NULL) {
             config.numerics = mine->numerics;
+            config.check = mine->check;
             config.algorithm = mine->algorithm;
             config.segment_bytes = mine->segment_bytes;
             config.eager_bytes = mine->eager_bytes;
@@ -100,6 +101,25 @@ static void the_numerics_and_the_algorithm_are_rank_0s(void **state)
     open_world(&world, &fast, &exact);
     assert_int_not_equal(rounded(&world, NULL), 0);
     world_close(&world);
+}
+
+static void the_check_of_calls_is_rank_0s(void **state)
+{
+    const struct settings full = {.numerics = TC_NUMERICS_FAST, .check = TC_CHECK_FULL};
+    const struct settings cheap = {.numerics = TC_NUMERICS_FAST, .check = TC_CHECK_CHEAP};
+    struct world world;
+
+    (void)state;
+    for (int check = TC_CHECK_CHEAP; check <= TC_CHECK_FULL; check++) {
+        bool is_full = check == TC_CHECK_FULL;
+
+        open_world(&world, is_full ? &full : &cheap, is_full ? &cheap : &full);
+        for (int r = 0; r < RANKS; r++) {
+            assert_int_equal(tci_comm_of(world.group[r])->check, check);
+            assert_int_equal(tci_comm_of(world.group[r])->numerics, TC_NUMERICS_FAST);
+        }
+        world_close(&world);
+    }
 }
 
 static void the_sizes_of_pieces_are_rank_0s(void **state)
@@ -234,6 +254,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_numerics_and_the_algorithm_are_rank_0s),
+        cmocka_unit_test(the_check_of_calls_is_rank_0s),
         cmocka_unit_test(the_sizes_of_pieces_are_rank_0s),
         cmocka_unit_test(the_hosts_are_rank_0s_or_found_out),
         cmocka_unit_test(hosts_for_another_number_of_ranks_are_refused),

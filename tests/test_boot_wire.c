@@ -48,8 +48,11 @@ static void fill_room(struct room *room)
     static const char *const hosts[SIZE] = {"10.0.0.7", "fe80::1%2", "2001:db8::7"};
 
     init_room(room);
-    room->result.agreed = (struct tci_agreed){
-        .segment_bytes = 1 << 20, .eager_bytes = 4096, .numerics = 2, .algorithm = "ring"};
+    room->result.agreed = (struct tci_agreed){.segment_bytes = 1 << 20,
+                                              .eager_bytes = 4096,
+                                              .numerics = 2,
+                                              .check = TC_CHECK_FULL,
+                                              .algorithm = "ring"};
     for (int k = 0; k < TCI_GROUP_ID; k++)
         room->result.group_id[k] = (uint8_t)(k * 17);
     for (int rank = 0; rank < SIZE; rank++) {
@@ -199,6 +202,7 @@ static void a_table_is_read_back_or_refused(void **state)
     assert_int_equal(to.result.agreed.segment_bytes, 1 << 20);
     assert_int_equal(to.result.agreed.eager_bytes, 4096);
     assert_int_equal(to.result.agreed.numerics, 2);
+    assert_int_equal(to.result.agreed.check, TC_CHECK_FULL);
     assert_string_equal(to.result.agreed.algorithm, "ring");
     for (int rank = 0; rank < SIZE; rank++) {
         assert_true(tci_addr_is_equal(&to.addrs[rank], &from.addrs[rank]));

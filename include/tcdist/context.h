@@ -30,6 +30,17 @@ typedef enum tc_numerics {
     TC_NUMERICS_EXACT = 3      /* tc_reduce_reference_exact(): real numbers, rounded once */
 } tc_numerics_t;
 
+/* How sure a rank that is done can be that all others have made the same call: collective.h.  Both
+ * find calls that differ; docs/failures.md has the price of the second. */
+typedef enum tc_check {
+    TC_CHECK_DEFAULT = 0, /* not set */
+    TC_CHECK_CHEAP = 1,   /* who needs nothing of the rank that differs may be done before it hears
+                           * of that; tc_dist_health() and tc_dist_finalize() say it later */
+    TC_CHECK_FULL = 2     /* every rank that takes part fails with TC_ERR_MISMATCH; so a broadcast,
+                           * reduce, gather, scatter or all-to-all-v ends nowhere before all have
+                           * called it, and a send not before its receive */
+} tc_check_t;
+
 /* Settings of a context; fill with tc_config_default(), then change.
  *
  * A field left at its "not set" value takes the environment variable named beside it, and the
@@ -103,6 +114,8 @@ typedef struct tc_config {
      * kernel's software devices too; then settings, as "1,device=mlx5_0,gid=3,mtu=1024".  NULL:
      * TCDIST_RDMA [auto].  Each rank's own: two that do not both have it use TCP. */
     const char *rdma;
+    /* tc_check_t; DEFAULT: TCDIST_CHECK, cheap|full [cheap].  That of rank 0 counts. */
+    int check;
 } tc_config;
 
 /* Every field "not set".  Any thread. */

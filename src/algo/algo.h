@@ -59,5 +59,7 @@ extern const struct tci_plan tci_dissemination_allgather;
 extern const struct tci_plan tci_wide_chain_allreduce, tci_wide_chain_reduce;
 extern const struct tci_plan tci_dissemination_barrier, tci_ring_barrier;
 extern const struct tci_plan tci_p2p_send, tci_p2p_recv;
+/* What goes beside them where calls are checked in full; no algorithms of their own. */
+extern const struct tci_plan tci_p2p_answered, tci_p2p_answer;
 
 #endif

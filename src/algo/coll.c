@@ -253,6 +253,27 @@ tc_status_t tci_coll_choose(struct tci_comm *comm, struct tci_op_args *args,
                       algorithm, error);
 }
 
+/* Where a plan brings every rank news of every other one nothing is to be added: only equal calls
+ * let it end.  The counts of an all-to-all-v are not in the call; who meets one that differs does
+ * so while the plan runs. */
+static void add_check(const struct tci_comm *comm, struct tci_op_args *args)
+{
+    if (comm->check != TC_CHECK_FULL || comm->size == 1)
+        return;
+    switch (args->call.coll) {
+    case TCI_COLL_BROADCAST:
+    case TCI_COLL_REDUCE:
+    case TCI_COLL_GATHER:
+    case TCI_COLL_SCATTER:
+    case TCI_COLL_ALLTOALLV:
+        args->check = comm->is_ring ? &tci_ring_barrier : &tci_dissemination_barrier;
+        args->checks_last = args->call.coll == TCI_COLL_ALLTOALLV;
+        break;
+    default:
+        break;
+    }
+}
+
 tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
 {
     struct tci_comm *comm = tci_comm_of(group);
@@ -277,6 +298,7 @@ tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
         args.tag = atomic_fetch_add_explicit(&comm->ordered_next, 1, memory_order_relaxed);
         args.auto_release = true;
     }
+    add_check(comm, &args);
     if (comm->on_start != NULL)
         comm->on_start(comm, &args.call, args.plan->name);
     return tci_op_start(comm, &args);

@@ -3,7 +3,8 @@
 /*
  *   0 -> 1     cost: 1 round, bytes sent once
  *
- * shape.root is the peer.
+ * shape.root is the peer.  Where all calls are checked in full, who receives sends an empty message
+ * back, and who sends waits for it.
  */
 #include "algo/algo.h"
 #include "algo/steps.h"
@@ -44,4 +45,26 @@ const struct tci_plan tci_p2p_recv = {
     .blocks = tci_one,
     .slots = tci_none,
     .step = recv_step,
+};
+
+const struct tci_plan tci_p2p_answered = {
+    .name = "answered",
+    .coll = TCI_COLL_P2P,
+    .layout = TCI_LAYOUT_NONE,
+    .canonical = true,
+    .steps = tci_one,
+    .blocks = tci_one,
+    .slots = tci_none,
+    .step = recv_step,
+};
+
+const struct tci_plan tci_p2p_answer = {
+    .name = "answer",
+    .coll = TCI_COLL_P2P,
+    .layout = TCI_LAYOUT_NONE,
+    .canonical = true,
+    .steps = tci_one,
+    .blocks = tci_one,
+    .slots = tci_none,
+    .step = send_step,
 };

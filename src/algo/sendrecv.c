@@ -43,6 +43,8 @@ static void fill(struct tci_comm *comm, const struct tci_request *request, int p
         .is_canonical = true,
         .is_from_self = !is_send && peer == comm->rank,
     };
+    if (comm->check == TC_CHECK_FULL && peer != comm->rank)
+        args->check = is_send ? &tci_p2p_answered : &tci_p2p_answer;
     args->lane_elems = tci_max(1, comm->segment_bytes / args->elem_bytes);
     tci_apply_options(comm, request->options, args);
     args->auto_release = true; /* the tag of a pair has no other release */

@@ -209,6 +209,7 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
     comm->segment_bytes = config->segment_bytes;
     comm->window = TCI_WINDOW;
     comm->numerics = config->numerics;
+    comm->check = config->check;
     snprintf(comm->algorithm, sizeof(comm->algorithm), "%s", config->algorithm);
     if (config->figures != NULL)
         comm->tuning.figures = *config->figures;

@@ -19,6 +19,7 @@ struct tci_comm_config {
     uint64_t job[2];         /* in traces: the same for all groups that descend from one */
     size_t segment_bytes;    /* agreed */
     int numerics;            /* agreed default, resolved */
+    int check;               /* agreed, tc_check_t; 0: cheap */
     const char *algorithm;   /* agreed default, "" for none; copied */
     struct tci_hosts *hosts; /* agreed; the group takes a reference; NULL: all on one */
     const struct tci_figures *figures; /* agreed; copied; NULL: what is usual */
@@ -46,7 +47,7 @@ struct tci_comm {
     uint64_t group, job[2];
     size_t segment_bytes;
     uint32_t window; /* steps of a lane that may be open at once: 2 … TCI_WINDOW */
-    int numerics;
+    int numerics, check;
     char algorithm[24];
     size_t eager_max;
     struct tci_hosts *hosts;                   /* a reference; NULL: all on one */

@@ -34,7 +34,7 @@ static bool has_each_rank(enum tci_layout layout, uint8_t buf)
 static uint8_t *slice_at(const struct tci_lane *lane, struct tci_slice slice)
 {
     const struct tci_op *op = lane->op;
-    enum tci_layout layout = op->args.plan->layout;
+    enum tci_layout layout = lane->plan->layout;
     bool is_src = slice.buf == TCI_BUF_SRC;
     const uint8_t *base = is_src ? op->args.send : op->args.recv;
     const size_t *offsets = is_src ? op->args.blocks.src_offsets : op->args.blocks.dst_offsets;
@@ -44,7 +44,7 @@ static uint8_t *slice_at(const struct tci_lane *lane, struct tci_slice slice)
         TC_ASSERT(slice.block + slice.more < op->slots);
         return lane->tmp + slice.block * lane->slot_bytes;
     }
-    if (base == NULL)
+    if (base == NULL || layout == TCI_LAYOUT_NONE)
         return NULL;
     if (layout == TCI_LAYOUT_CUT)
         at += cut_start(lane->count, op->blocks, slice.block);
@@ -59,13 +59,13 @@ static size_t block_elems(const struct tci_lane *lane, uint8_t buf, uint32_t blo
     const struct tci_op_args *args = &lane->op->args;
     const size_t *counts = buf == TCI_BUF_SRC ? args->blocks.src_counts : args->blocks.dst_counts;
 
-    if (args->plan->layout == TCI_LAYOUT_NONE)
+    if (lane->plan->layout == TCI_LAYOUT_NONE)
         return 0;
-    if (args->plan->layout == TCI_LAYOUT_CUT)
+    if (lane->plan->layout == TCI_LAYOUT_CUT)
         return cut_len(lane->count, lane->op->blocks, block);
     if (counts == NULL)
         return lane->count;
-    block = has_each_rank(args->plan->layout, buf) ? block : args->shape.rank;
+    block = has_each_rank(lane->plan->layout, buf) ? block : args->shape.rank;
     return counts[block] <= lane->first ? 0 : tci_min(counts[block] - lane->first, lane->count);
 }
 
@@ -73,7 +73,7 @@ static size_t slice_elems(const struct tci_lane *lane, struct tci_slice slice)
 {
     size_t elems = 0;
 
-    if (lane->op->args.plan->layout == TCI_LAYOUT_CUT)
+    if (lane->plan->layout == TCI_LAYOUT_CUT)
         return cut_start(lane->count, lane->op->blocks, slice.block + slice.more + 1) -
                cut_start(lane->count, lane->op->blocks, slice.block);
     for (uint32_t b = 0; b <= slice.more; b++)
@@ -299,7 +299,7 @@ static bool open_step(struct tci_lane *lane, uint32_t k, const struct tci_step *
 static bool open_steps(struct tci_lane *lane)
 {
     const struct tci_op *op = lane->op;
-    uint32_t most = (uint32_t)tci_min(op->steps - lane->base, op->comm->window);
+    uint32_t most = (uint32_t)tci_min(lane->steps - lane->base, op->comm->window);
     uint64_t within = most >= TCI_WINDOW ? ~UINT64_C(0) : (UINT64_C(1) << most) - 1;
     uint64_t ended_before = lane->ended;
 
@@ -311,7 +311,7 @@ static bool open_steps(struct tci_lane *lane)
         bool is_known = (lane->known >> k & 1) != 0;
         if (is_known && !is_ready(lane, k))
             continue;
-        op->args.plan->step(&op->args.shape, lane->base + k, &step);
+        lane->plan->step(&op->args.shape, lane->base + k, &step);
         if (!is_known)
             note_waits(lane, k, &step);
         if ((is_known || is_ready(lane, k)) && !open_step(lane, k, &step))
@@ -339,7 +339,7 @@ static bool load_segment(struct tci_lane *lane)
     struct tci_op *op = lane->op;
     size_t old_bytes = lane->slot_bytes;
 
-    if (op->lanes_next == op->lanes_total)
+    if (lane->plan == op->args.check || op->lanes_next == op->lanes_total)
         return false;
     lane->index = (uint32_t)op->lanes_next++;
     lane->first = lane->index * op->args.lane_elems;
@@ -369,17 +369,19 @@ static bool load_segment(struct tci_lane *lane)
     return false;
 }
 
+static void end_lane(struct tci_op *op);
+
 static void pump(struct tci_lane *lane)
 {
     struct tci_op *op = lane->op;
 
     while (op->state == TCI_OP_RUNNING) {
         advance(lane);
-        if (lane->base == op->steps) {
+        if (lane->base == lane->steps) {
             if (load_segment(lane))
                 continue;
-            if (op->state == TCI_OP_RUNNING && --op->lanes_live == 0)
-                tci_op_done(op);
+            if (op->state == TCI_OP_RUNNING)
+                end_lane(op);
             return;
         }
         if (!open_steps(lane))
@@ -387,12 +389,47 @@ static void pump(struct tci_lane *lane)
     }
 }
 
+static struct tci_lane *init_lane(struct tci_op *op, uint32_t l, const struct tci_plan *plan)
+{
+    struct tci_lane *lane = &op->lanes[l];
+
+    memset(lane, 0, sizeof(*lane));
+    lane->op = op;
+    lane->plan = plan;
+    lane->steps = plan->steps(&op->args.shape);
+    tci_list_init(&lane->link_busy);
+    return lane;
+}
+
+/* Its messages are empty and carry the call, as all do: whoever meets another one goes no further.
+ * So it ends only where every rank has made this call. */
+static void start_check(struct tci_op *op)
+{
+    struct tci_lane *lane = init_lane(op, TCI_LANE_CHECK, op->args.check);
+
+    TC_ASSERT(op->args.check->layout == TCI_LAYOUT_NONE);
+    lane->index = UINT32_MAX;
+    op->lanes_live++;
+    pump(lane);
+}
+
+/* A lane has walked through its last segment. */
+static void end_lane(struct tci_op *op)
+{
+    TC_ASSERT(op->lanes_live > 0);
+    if (--op->lanes_live > 0)
+        return;
+    if (op->args.check != NULL && op->lanes[TCI_LANE_CHECK].op == NULL)
+        start_check(op);
+    else
+        tci_op_done(op);
+}
+
 void tci_engine_start(struct tci_op *op)
 {
     const struct tci_plan *plan = op->args.plan;
     uint32_t lanes;
 
-    op->steps = plan->steps(&op->args.shape);
     op->blocks = plan->layout == TCI_LAYOUT_CUT ? plan->blocks(&op->args.shape) : 1;
     op->slots = plan->slots(&op->args.shape);
     TC_ASSERT(op->args.lane_elems > 0 && op->blocks > 0);
@@ -412,23 +449,22 @@ void tci_engine_start(struct tci_op *op)
     }
     /* One lane more than there are, so that an operation that ends at once ends after the loop. */
     op->lanes_live = lanes + 1;
+    if (op->args.check != NULL && !op->args.checks_last)
+        start_check(op); /* first, for it is not to wait behind the payload */
     for (uint32_t l = 0; l < lanes && op->state == TCI_OP_RUNNING; l++) {
-        struct tci_lane *lane = &op->lanes[l];
-        memset(lane, 0, sizeof(*lane));
-        lane->op = op;
-        tci_list_init(&lane->link_busy);
+        struct tci_lane *lane = init_lane(op, l, plan);
         if (load_segment(lane))
             pump(lane);
         else if (op->state == TCI_OP_RUNNING)
             op->lanes_live--;
     }
-    if (op->state == TCI_OP_RUNNING && --op->lanes_live == 0)
-        tci_op_done(op);
+    if (op->state == TCI_OP_RUNNING)
+        end_lane(op);
 }
 
 void tci_engine_end(struct tci_op *op)
 {
-    for (size_t l = 0; l < TCI_LANES_MAX; l++) {
+    for (size_t l = 0; l < TCI_LANES_ALL; l++) {
         struct tci_lane *lane = &op->lanes[l];
         if (lane->op == NULL)
             continue;

@@ -247,7 +247,7 @@ static void show_to(struct tci_op *op, uint32_t peer)
 
 void tci_mismatch_show(struct tci_op *op)
 {
-    uint32_t shown[TCI_LANES_MAX * TCI_WINDOW], count = 0, i;
+    uint32_t shown[TCI_LANES_ALL * TCI_WINDOW], count = 0, i;
     struct tci_step step;
 
     /* Between two ranks alone every call has a sender, whose message carries the call; a use that
@@ -255,14 +255,13 @@ void tci_mismatch_show(struct tci_op *op)
     if (op->comm->transport == NULL || op->args.peer != TCI_ALL_PEERS || op->is_held ||
         (op->key.use == 0 && !tci_space_is_ordered(op->args.space)))
         return;
-    for (size_t l = 0; l < TCI_LANES_MAX; l++) {
+    for (size_t l = 0; l < TCI_LANES_ALL; l++) {
         const struct tci_lane *lane = &op->lanes[l];
         uint64_t left = lane->op == NULL ? 0 : lane->open & ~lane->ended;
 
         for (; left != 0; left &= left - 1) {
             memset(&step, 0, sizeof(step));
-            op->args.plan->step(&op->args.shape, lane->base + (uint32_t)__builtin_ctzll(left),
-                                &step);
+            lane->plan->step(&op->args.shape, lane->base + (uint32_t)__builtin_ctzll(left), &step);
             if (step.kind != TCI_STEP_RECV && step.kind != TCI_STEP_RECV_REDUCE)
                 continue;
             for (i = 0; i < count && shown[i] != step.peer; i++)

@@ -479,7 +479,7 @@ tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args)
         return fail_start(comm, args, TC_ERR_ALLOC, NULL);
     }
     memset(op, 0, offsetof(struct tci_op, lanes));
-    for (size_t l = 0; l < TCI_LANES_MAX; l++)
+    for (size_t l = 0; l < TCI_LANES_ALL; l++)
         op->lanes[l].op = NULL;
     op->comm = comm;
     op->args = *args;

@@ -19,6 +19,8 @@ struct tci_op;
 /* Segments of one operation that are under way at once: a ring has the whole bandwidth with two,
  * two more hide the fold. */
 enum { TCI_LANES_MAX = 4 };
+/* The lane behind those walks through args.check. */
+enum { TCI_LANE_CHECK = TCI_LANES_MAX, TCI_LANES_ALL };
 
 /* A transfer of a step. */
 struct tci_step_xfer {
@@ -35,8 +37,10 @@ struct tci_step_xfer {
  * it waits for is kept in between. */
 struct tci_lane {
     struct tci_op *op;
-    uint32_t index; /* of the segment */
-    uint32_t base;  /* first step that has not ended */
+    const struct tci_plan *plan; /* that of the operation, or args.check */
+    uint32_t steps;              /* of it */
+    uint32_t index;              /* of the segment; of the check: UINT32_MAX */
+    uint32_t base;               /* first step that has not ended */
     uint64_t open, ended;
     uint64_t known, fenced; /* whose waits are kept; of these, those with a fence */
     uint8_t back[TCI_WINDOW][TCI_STEP_WAITS]; /* waits of step i at [i % TCI_WINDOW] */
@@ -67,6 +71,10 @@ struct tci_blocks {
 struct tci_op_args {
     const char *name; /* static: "allreduce" */
     const struct tci_plan *plan;
+    /* A barrier that goes beside the plan, or NULL: the operation ends when both have, so that no
+     * rank is done before it has heard, by way of others, that all have made this call. */
+    const struct tci_plan *check;
+    bool checks_last; /* it begins where the plan has ended */
     struct tci_shape shape;
     struct tci_call call;
     struct tci_fold fold; /* where call.op is one */
@@ -100,7 +108,7 @@ struct tci_op {
     struct tci_key key; /* lane and step are filled in per transfer */
     struct tci_tag *tag;
     enum tci_op_state state;
-    uint32_t steps, blocks, slots;
+    uint32_t blocks, slots;
     size_t lanes_total; /* segments */
     size_t lanes_next;
     uint32_t lanes_live, xfers_live;
@@ -124,7 +132,7 @@ struct tci_op {
     struct tci_answers *answers; /* owned, or NULL */
     struct tci_after *after;     /* owned, or NULL; op.c */
     struct tci_error error;
-    struct tci_lane lanes[TCI_LANES_MAX];
+    struct tci_lane lanes[TCI_LANES_ALL];
 };
 
 size_t tci_op_bytes(void);

@@ -25,14 +25,13 @@ static uint32_t waited_for(const struct tci_op *op, uint32_t *ranks, uint32_t ro
     uint32_t receives = 0, sends = 0, i;
     struct tci_step step;
 
-    for (size_t l = 0; l < TCI_LANES_MAX; l++) {
+    for (size_t l = 0; l < TCI_LANES_ALL; l++) {
         const struct tci_lane *lane = &op->lanes[l];
         uint64_t left = lane->op == NULL ? 0 : lane->open & ~lane->ended;
 
         for (; left != 0; left &= left - 1) {
             memset(&step, 0, sizeof(step));
-            op->args.plan->step(&op->args.shape, lane->base + (uint32_t)__builtin_ctzll(left),
-                                &step);
+            lane->plan->step(&op->args.shape, lane->base + (uint32_t)__builtin_ctzll(left), &step);
             if (!tci_step_is_message(step.kind) || (step.kind == TCI_STEP_SEND && receives > 0))
                 continue;
             if (step.kind != TCI_STEP_SEND && receives == 0)

@@ -17,6 +17,7 @@ enum { TCI_BOOT_SIZE_MAX = 65536 };
 struct tci_agreed {
     uint64_t segment_bytes, eager_bytes;
     uint8_t numerics;   /* tc_numerics_t, resolved */
+    uint8_t check;      /* tc_check_t, resolved */
     uint8_t tune;       /* enum tci_tune of algo/measure.h */
     uint16_t cores;     /* of rank 0; 0: not known */
     char algorithm[23]; /* "" : choose */

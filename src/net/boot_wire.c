@@ -152,12 +152,15 @@ const char *tci_boot_join_release(const struct tci_boot_head *head, const uint8_
     return text;
 }
 
+/* Beside the numerics: all calls are checked in full. */
+enum { FULL = 128 };
+
 /* 40 bytes of settings. */
 static void put_agreed(const struct tci_agreed *agreed, uint8_t *bytes)
 {
     put_number(bytes, agreed->segment_bytes, 8);
     put_number(bytes + 8, agreed->eager_bytes, 8);
-    put_number(bytes + 16, agreed->numerics, 1);
+    put_number(bytes + 16, agreed->numerics | (agreed->check == TC_CHECK_FULL ? FULL : 0u), 1);
     memcpy(bytes + 17, agreed->algorithm, sizeof agreed->algorithm);
 }
 
@@ -166,7 +169,8 @@ static tc_status_t get_agreed(const uint8_t *bytes, struct tci_agreed *agreed_ou
     struct tci_agreed agreed = {
         .segment_bytes = get_number(bytes, 8),
         .eager_bytes = get_number(bytes + 8, 8),
-        .numerics = bytes[16],
+        .numerics = bytes[16] & ~FULL,
+        .check = bytes[16] & FULL ? TC_CHECK_FULL : TC_CHECK_CHEAP,
     };
 
     memcpy(agreed.algorithm, bytes + 17, sizeof agreed.algorithm);

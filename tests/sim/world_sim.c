@@ -53,6 +53,7 @@ static bool open_rank(struct sim_world *world, uint32_t r, const struct sim_worl
                                    .group = 1,
                                    .segment_bytes = config->segment_bytes,
                                    .numerics = TC_NUMERICS_CANONICAL,
+                                   .check = config->check,
                                    .algorithm = config->algorithm,
                                    .hosts = world->hosts};
 

@@ -12,6 +12,7 @@ struct sim_world_config {
     size_t segment_bytes;
     uint32_t window; /* 2 … TCI_WINDOW */
     int timeout_ms;
+    int check;             /* tc_check_t */
     const char *algorithm; /* of every call, where it has that; "" for none */
     const uint64_t *hosts; /* a label a rank, equal on one host; NULL: all on one */
     bool has_groups;       /* as the roof makes them: to be split, finalized and closed */
