@@ -177,6 +177,7 @@ static void long_payloads(int size, size_t segment_bytes, const char *hosts)
                 {COLL_ALLREDUCE, "centralized", false},
                 {COLL_ALLREDUCE, "two_level", true},
                 {COLL_BROADCAST, "two_level", false},
+                {COLL_REDUCE, "two_level", true},
                 {COLL_ALLGATHER, "bruck", false},
                 {COLL_ALLGATHERV, "dissemination", false},
                 {COLL_REDUCE_SCATTER, "pairwise", true},

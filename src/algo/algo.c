@@ -38,6 +38,7 @@ const struct tci_plan *const tci_plans[] = {
     &tci_oneshot_reduce,
     &tci_direct_reduce,
     &tci_tree_reduce,
+    &tci_two_level_reduce,
     &tci_wide_chain_reduce,
     &tci_direct_gather,
     &tci_tree_gather,

@@ -52,7 +52,7 @@ extern const struct tci_plan tci_tree_reduce, tci_tree_gather, tci_tree_scatter;
 extern const struct tci_plan tci_direct_alltoall;
 extern const struct tci_plan tci_centralized_allreduce;
 extern const struct tci_plan tci_two_level_allreduce, tci_two_level_broadcast;
-extern const struct tci_plan tci_two_level_barrier;
+extern const struct tci_plan tci_two_level_barrier, tci_two_level_reduce;
 extern const struct tci_plan tci_bruck_allgather, tci_bruck_alltoall;
 extern const struct tci_plan tci_pairwise_alltoall, tci_pairwise_reduce_scatter;
 extern const struct tci_plan tci_dissemination_allgather;
