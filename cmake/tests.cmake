@@ -195,6 +195,7 @@ tcdist_add_fuzz(fuzz_url 50000 src/net/addr.c src/net/row.c src/layout.c)
 tcdist_add_fuzz(fuzz_config 20000 src/config.c src/environment.c src/layout.c)
 if(CJSON_FOUND)
     tcdist_add_fuzz(fuzz_table 1500 src/table.c)
+    tcdist_add_fuzz(fuzz_jaccl 20000 src/launch/jaccl.c)
 endif()
 tcdist_add_fuzz(fuzz_payload 5000 src/algo/narrow.c src/algo/sparse.c src/algo/topk.c)
 file(GLOB link_sources CONFIGURE_DEPENDS src/net/tcp*.c src/net/frame.c src/core/comm.c
