@@ -13,7 +13,7 @@
 #include "core/alloc.h"
 #include "core/base.h"
 #include "loop/state.h"
-#include "net/shm.h"
+#include "net/shm_link.h"
 #include "support/tcp_net.h"
 
 static bool may_read = true;
@@ -98,6 +98,7 @@ int main(void)
     int failed;
 
     net_subject = &subject;
+    net_copied_max = TCI_SHM_STREAM_MAX;
     failed =
         _cmocka_run_group_tests("messages", transport_suite, transport_suite_count, NULL, NULL);
     failed += _cmocka_run_group_tests("ends", transport_ends, transport_ends_count, NULL, NULL);

@@ -58,12 +58,13 @@ static double now_us(void)
 
 /* ---- Command line --------------------------------------------------------------------------- */
 
-enum { KEY_CONTROL = 256, KEY_VARIANT, KEY_BUDGET, KEY_MAX_BYTES, KEY_PIN };
+enum { KEY_CONTROL = 256, KEY_VARIANT, KEY_BUDGET, KEY_MIN_BYTES, KEY_MAX_BYTES, KEY_PIN };
 
 static const struct argp_option options[] = {
     {"ranks", 'n', "N", 0, "number of ranks (2)", 0},
     {"variant", KEY_VARIANT, "NAME", 0, "which way of the library to measure", 0},
     {"budget", KEY_BUDGET, "SECONDS", 0, "time for one line (0.1)", 0},
+    {"min-bytes", KEY_MIN_BYTES, "BYTES", 0, "leave smaller sizes out (0)", 0},
     {"max-bytes", KEY_MAX_BYTES, "BYTES", 0, "leave larger sizes out (67108864)", 0},
     {"pin", KEY_PIN, NULL, 0, "keep each rank on one processor, if there are enough", 0},
     {"control", KEY_CONTROL, "FILE", 0,
@@ -88,6 +89,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_BUDGET:
         harness->budget_s = atof(arg);
+        return 0;
+    case KEY_MIN_BYTES:
+        harness->bytes_min = strtoull(arg, NULL, 10);
         return 0;
     case KEY_MAX_BYTES:
         harness->bytes_max = strtoull(arg, NULL, 10);
@@ -368,7 +372,7 @@ int harness_run(struct harness *harness)
         double call_us;
         int planned;
 
-        if (sizes[i] > harness->bytes_max)
+        if (sizes[i] < harness->bytes_min || sizes[i] > harness->bytes_max)
             continue;
         if (harness->prepare != NULL)
             harness->prepare(harness->library_arg, count);

@@ -32,6 +32,7 @@ struct harness {
     int ranks;           /* --ranks */
     int rank;
     double budget_s;          /* --budget: time for the calls of one line */
+    size_t bytes_min;         /* --min-bytes: smaller sizes are left out */
     size_t bytes_max;         /* --max-bytes: larger sizes are left out */
     bool is_pinned;           /* --pin: each rank keeps to one processor, if there are enough */
     bool is_crowded;          /* more ranks than processors: waiting gives the processor away */

@@ -56,6 +56,7 @@ class Program:
 
     def command(self, ranks, args, control):
         words = [self.path, "--variant", self.variant, "--budget", str(args.budget),
+                 "--min-bytes", str(args.min_bytes),
                  "--max-bytes", str(min(self.bytes_max, args.max_bytes))]
         if self.mpi_options is None:
             return words + ["--ranks", str(ranks)] + (["--pin"] if self.pin else [])
@@ -226,6 +227,7 @@ def parse():
                         help="seconds to wait for a quiet machine before a run (10)")
     parser.add_argument("--first", action="store_true",
                         help="run before everything else on the machine (needs root)")
+    parser.add_argument("--min-bytes", type=int, default=0)
     parser.add_argument("--max-bytes", type=int, default=64 << 20)
     parser.add_argument("--timeout", type=float, default=90, help="seconds for one run (90)")
     parser.add_argument("--tcdist", nargs="+", default=["manual"],

@@ -224,7 +224,7 @@ void tci_shm_pull_start(struct tci_shm_link *link, struct tci_xfer *xfer,
         pull->mapped = NULL; /* elements are read where they are aligned */
     if (pull->mapped != NULL)
         pull->mapped->pulls++;
-    if (pull->mapped != NULL || link->may_read)
+    if (pull->mapped != NULL || (link->may_read && lend->total >= TCI_SHM_STREAM_MAX))
         queue_pull(link, pull);
     else
         have_sent(link, pull, 0);

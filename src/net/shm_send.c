@@ -6,6 +6,7 @@
 
 #include "core/alloc.h"
 #include "core/assert.h"
+#include "core/copy.h"
 #include "core/memories.h"
 #include "net/shm_link.h"
 
@@ -186,8 +187,10 @@ static bool put_data(struct tci_shm_link *link, struct tci_xfer *xfer)
         return false;
     tci_shm_head_of(head, TCI_SHM_DATA, &xfer->key, xfer->call);
     head->priority = xfer->priority;
-    if (xfer->len > 0)
-        memcpy(is_inline ? (void *)&head->word : tci_shm_payload(head), xfer->data, xfer->len);
+    if (xfer->len > 0 && is_inline)
+        memcpy(&head->word, xfer->data, xfer->len);
+    else if (xfer->len > 0)
+        tci_copy_away(tci_shm_payload(head), xfer->data, xfer->len);
     tci_shm_put(&link->writer, head, xfer->len);
     tci_shm_ring(link);
     link->framed += cost_of(xfer);
@@ -300,7 +303,7 @@ static bool put_piece(struct tci_shm_link *link, struct tci_shm_sending *sending
     if (head == NULL)
         return false;
     *head = (struct tci_shm_head){.kind = TCI_SHM_PIECE, .tag = sending->id, .word = sending->done};
-    memcpy(tci_shm_payload(head), (const uint8_t *)xfer->data + sending->done, len);
+    tci_copy_away(tci_shm_payload(head), (const uint8_t *)xfer->data + sending->done, len);
     tci_shm_put(&link->writer, head, len);
     link->shm->stats.bytes_copied += len;
     sending->done += len;

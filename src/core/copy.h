@@ -1,0 +1,13 @@
+/* copy.h - copying to memory that another processor reads next. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_COPY_H
+#define TCI_COPY_H
+
+#include <stddef.h>
+
+/* As memcpy, past the caches where that is faster: lines that another processor's cache holds are
+ * taken from it one by one by ordinary stores, and dropped there by these.  What is stored after
+ * the call is seen after the copy.  Any thread. */
+void tci_copy_away(void *to, const void *from, size_t len);
+
+#endif
