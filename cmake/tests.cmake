@@ -121,6 +121,11 @@ foreach(source IN LISTS test_sources)
     tcdist_add_test(${source})
 endforeach()
 
+# Code of the tools that is tried without one.
+foreach(name test_hosts)
+    target_link_libraries(${name} PRIVATE tools_shared)
+endforeach()
+
 # The same over sealed links: small cases, since what differs lies below the frames.
 function(tcdist_add_sealed name filter)
     add_test(NAME ${name}_sealed COMMAND ${run_test} env TCDIST_KEY=0123456789abcdef
@@ -197,6 +202,9 @@ if(CJSON_FOUND)
     tcdist_add_fuzz(fuzz_table 1500 src/table.c)
     tcdist_add_fuzz(fuzz_jaccl 20000 src/launch/jaccl.c)
 endif()
+file(GLOB hosts_sources CONFIGURE_DEPENDS tools/shared/hosts*.c)
+tcdist_add_fuzz(fuzz_hosts 10000 ${hosts_sources})
+target_link_libraries(fuzz_hosts PRIVATE tools_shared)
 tcdist_add_fuzz(fuzz_payload 5000 src/algo/narrow.c src/algo/sparse.c src/algo/topk.c)
 file(GLOB link_sources CONFIGURE_DEPENDS src/net/tcp*.c src/net/frame.c src/core/comm.c
      src/core/diagnose.c src/core/mismatch.c src/core/match.c)

@@ -354,19 +354,46 @@ static void closed_standard_descriptors_do_no_harm(void **state)
 
 /* ---- Input ----------------------------------------------------------------------------------- */
 
-static void rank_0_reads_the_input_and_the_others_nothing(void **state)
+static void ranks_read_the_input_that_is_theirs(void **state)
 {
+    static const struct {
+        const char *option;
+        size_t readers;
+    } modes[] = {{"--stdin=all", 3}, {"--stdin=0", 1}, {"--stdin=none", 0}};
     struct tool_setup setup = {.input = "hello\n"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        struct tool_run run;
+
+        tool_start(&run, &setup, TCRUN("-n", "3", modes[i].option, "sh", "-c", "cat; echo end"));
+        tool_finish(&run);
+
+        assert_int_equal(run.exit_code, 0);
+        assert_int_equal(tool_count(run.out.data, "] hello\n"), modes[i].readers);
+        assert_int_equal(modes[i].readers == 0 || strstr(run.out.data, "[0] hello\n") != NULL, 1);
+        assert_int_equal(tool_count(run.out.data, "] end\n"), 3);
+        tool_close(&run);
+    }
+}
+
+/* More than pipes hold: rank 1 reads nothing, rank 2 a little. */
+static void who_does_not_read_holds_up_nobody(void **state)
+{
     struct tool_run run;
 
     (void)state;
-    tool_start(&run, &setup, TCRUN("-n", "3", "sh", "-c", "cat; echo end"));
+    tool_start(&run, NULL,
+               TCRUN("-n", "1", "sh", "-c",
+                     "head -c 3000000 /dev/zero | \"$0\" -n 4 sh -c 'case $TCDIST_RANK in "
+                     "1) exec sleep 0;; 2) head -c 10 | wc -c; exit;; esac; cat | wc -c'",
+                     tool_path("tcrun")));
     tool_finish(&run);
 
+    assert_string_equal(run.err.data, "");
     assert_int_equal(run.exit_code, 0);
-    assert_int_equal(tool_count(run.out.data, "hello"), 1);
-    assert_non_null(strstr(run.out.data, "[0] hello\n"));
-    assert_int_equal(tool_count(run.out.data, "] end\n"), 3);
+    assert_int_equal(tool_count(run.out.data, "] 3000000\n"), 2);
+    assert_int_equal(tool_count(run.out.data, "] 10\n"), 1);
     tool_close(&run);
 }
 
@@ -379,7 +406,7 @@ static void take_terminal(void *arg)
     ioctl(STDIN_FILENO, TIOCSCTTY, 0);
 }
 
-static void a_terminal_is_carried_to_rank_0(void **state)
+static void a_terminal_is_carried_to_all_ranks(void **state)
 {
     struct tool_setup setup = {.prepare = take_terminal};
     struct tool_run run;
@@ -394,6 +421,7 @@ static void a_terminal_is_carried_to_rank_0(void **state)
     close(slave);
     assert_int_equal(write(master, "typed\n", 6), 6);
     tool_wait_out(&run, "[0] typed\n");
+    tool_wait_out(&run, "[1] typed\n");
     assert_int_equal(write(master, "\004", 1), 1);
     tool_finish(&run);
 
@@ -444,8 +472,9 @@ int main(void)
         cmocka_unit_test(a_file_is_appended_to),
         cmocka_unit_test(a_socket_gets_everything),
         cmocka_unit_test(closed_standard_descriptors_do_no_harm),
-        cmocka_unit_test(rank_0_reads_the_input_and_the_others_nothing),
-        cmocka_unit_test(a_terminal_is_carried_to_rank_0),
+        cmocka_unit_test(ranks_read_the_input_that_is_theirs),
+        cmocka_unit_test(who_does_not_read_holds_up_nobody),
+        cmocka_unit_test(a_terminal_is_carried_to_all_ranks),
         cmocka_unit_test(an_interrupt_typed_at_the_terminal_ends_all),
     };
 

@@ -1,6 +1,7 @@
 /* ending.c - how a job ends: the first cause is told, the ranks are asked, then killed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -65,7 +66,7 @@ void job_end(struct job *job, int sig)
 
     if (job->phase > JOB_ENDING)
         return;
-    for (unsigned i = 0; i < job->started; i++) {
+    for (unsigned i = 0; i < job->options->ranks; i++) {
         if (job->ranks[i].at.sock >= 0)
             send(job->ranks[i].at.sock, &sig, sizeof sig, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
@@ -84,7 +85,7 @@ void job_kill(struct job *job)
 {
     if (job->phase >= JOB_KILLING)
         return;
-    for (unsigned i = 0; i < job->started; i++) {
+    for (unsigned i = 0; i < job->options->ranks; i++) {
         if (job->ranks[i].at.sock >= 0)
             shutdown(job->ranks[i].at.sock, SHUT_WR);
     }
@@ -93,10 +94,12 @@ void job_kill(struct job *job)
 
 static void force(struct job *job)
 {
-    for (unsigned i = 0; i < job->started; i++) {
-        if (job->ranks[i].at.sock >= 0)
+    for (unsigned i = 0; i < job->options->ranks; i++) {
+        if (job->ranks[i].at.sock >= 0 && job->ranks[i].link == NULL)
             kill(-job->ranks[i].at.guard, SIGKILL);
     }
+    for (unsigned i = 0; i < job->link_count; i++)
+        link_kill(&job->links[i]);
     enter(job, JOB_FORCING, INT64_MAX);
 }
 
@@ -104,13 +107,14 @@ void job_advance(struct job *job, int64_t now_ms)
 {
     bool is_late = now_ms >= job->deadline_ms;
 
-    if (job->phase < JOB_DRAINING && job->guarded == 0) {
+    if (job->phase < JOB_DRAINING && job->guarded == 0 && (job->is_begun || job->has_result)) {
         /* A person or a supervisor who ended us does not wait for a reader that has gone to sleep;
          * in all other cases nothing is lost. */
         enter(job, JOB_DRAINING, job->ending_signal != 0 ? job->options->grace_ms : INT64_MAX);
         return;
     }
-    if ((job->phase <= JOB_LEAVING && job->running == 0) || (job->phase == JOB_ENDING && is_late))
+    if ((job->phase <= JOB_LEAVING && job->running == 0 && (job->is_begun || job->has_result)) ||
+        (job->phase == JOB_ENDING && is_late))
         job_kill(job);
     else if ((job->phase == JOB_LEAVING || job->phase == JOB_PASSING) && is_late)
         job_end(job, SIGTERM);
@@ -142,20 +146,50 @@ static void tell_no_start(struct job *job, unsigned rank, int error)
     job_conclude(job, EXIT_TROUBLE);
 }
 
-static void tell_ended(struct job *job, unsigned rank, pid_t pid, int status)
+void job_tell_ended(struct job *job, const struct rank *rank, int status)
 {
-    if (WIFSIGNALED(status)) {
-        const char *name = sigabbrev_np(WTERMSIG(status));
+    unsigned number = (unsigned)(rank - job->ranks);
+    const char *name = WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : NULL;
+    char who[HOST_NAME_ROOM + 64];
 
-        output_say(&job->output, "rank %u (pid %d) was killed by signal %d%s%s%s%s", rank, (int)pid,
-                   WTERMSIG(status), name != NULL ? " (SIG" : "", name != NULL ? name : "",
-                   name != NULL ? ")" : "", WCOREDUMP(status) ? ", core dumped" : "");
-        job_conclude(job, EXIT_SIGNAL + WTERMSIG(status));
-        return;
-    }
-    output_say(&job->output, "rank %u (pid %d) exited with code %d", rank, (int)pid,
-               WEXITSTATUS(status));
-    job_conclude(job, WEXITSTATUS(status));
+    (void)snprintf(who, sizeof who, "rank %u (pid %d%s%s)", number, (int)rank->pid,
+                   rank->link != NULL ? " on " : "",
+                   rank->link != NULL ? job->options->world.machines[rank->link->machine].name
+                                      : "");
+    if (WIFSIGNALED(status))
+        output_say(&job->output, "%s was killed by signal %d%s%s%s%s", who, WTERMSIG(status),
+                   name != NULL ? " (SIG" : "", name != NULL ? name : "", name != NULL ? ")" : "",
+                   WCOREDUMP(status) ? ", core dumped" : "");
+    else if (WEXITSTATUS(status) != 0)
+        output_say(&job->output, "%s exited with code %d", who, WEXITSTATUS(status));
+    else
+        output_say(&job->output, "%s ended", who);
+}
+
+static void tell_failed(struct job *job, const struct rank *rank, int status)
+{
+    /* With --verbose each end has been told already; which one was the first has not. */
+    if (job->options->is_verbose)
+        output_say(&job->output, "rank %u was the first to fail", (unsigned)(rank - job->ranks));
+    else
+        job_tell_ended(job, rank, status);
+    job_conclude(job, WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+static void tell_lost(struct job *job, const struct link *link)
+{
+    const char *why =
+        link->lost[0] != '\0' ? link->lost : "the process that speaks with it is gone";
+    const char *name = job->options->world.machines[link->machine].name;
+
+    if (!job->is_begun)
+        output_say(&job->output, "%s: %s", name, why);
+    else if (link->rank_count == 1)
+        output_say(&job->output, "%s is lost, with rank %u: %s", name, link->ranks[0], why);
+    else
+        output_say(&job->output, "%s is lost, with its %u ranks, the first of them rank %u: %s",
+                   name, link->rank_count, link->ranks[0], why);
+    job_conclude(job, EXIT_TROUBLE);
 }
 
 void job_fail(struct job *job, const struct failure *failure)
@@ -167,8 +201,10 @@ void job_fail(struct job *job, const struct failure *failure)
         tell_no_exec(job, value);
     else if (failure->message.event == GUARD_FORK_FAILED)
         tell_no_start(job, rank, value);
+    else if (failure->message.event == GUARD_LOST)
+        tell_lost(job, failure->rank->link);
     else
-        tell_ended(job, rank, failure->rank->pid, value);
+        tell_failed(job, failure->rank, value);
     if (failure->message.event == GUARD_ENDED && job->phase == JOB_RUNNING)
         enter(job, JOB_LEAVING,
               job->options->grace_ms < LEAVING_MS ? job->options->grace_ms : LEAVING_MS);

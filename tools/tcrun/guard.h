@@ -11,7 +11,8 @@ enum guard_event {
     GUARD_STARTED,     /* value: the rank's process id */
     GUARD_FORK_FAILED, /* value: errno; nothing was started */
     GUARD_EXEC_FAILED, /* value: errno; sent by the rank itself, GUARD_ENDED follows */
-    GUARD_ENDED        /* value: the rank's wait status; its descendants may live on */
+    GUARD_ENDED,       /* value: the rank's wait status; its descendants may live on */
+    GUARD_LOST         /* said in place of a guard whose host is out of reach */
 };
 
 struct guard_message {

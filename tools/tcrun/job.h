@@ -10,7 +10,9 @@
 #include "guard.h"
 #include "input.h"
 #include "launch.h"
+#include "link.h"
 #include "options.h"
+#include "order.h"
 #include "output.h"
 #include "rendezvous.h"
 
@@ -24,7 +26,7 @@
  *     +-------------------+---------+ all ranks have ended; what they left behind is killed
  */
 enum phase {
-    JOB_RUNNING,
+    JOB_RUNNING, /* or beginning: other hosts are reached first */
     JOB_LEAVING, /* a rank failed: the others may say why they end; SIGTERM at the deadline */
     JOB_PASSING, /* a signal was passed on; SIGTERM at the deadline */
     JOB_ENDING,  /* asked to end by SIGTERM; SIGKILL at the deadline */
@@ -34,12 +36,13 @@ enum phase {
 };
 
 struct rank {
-    struct launched at; /* at.sock is -1 once the guard is gone */
+    struct launched at; /* at.sock is -1 before it is started, and once the guard is gone */
+    struct link *link;  /* borrowed; NULL: it runs here */
     pid_t pid;          /* 0: not known yet */
     bool has_ended;     /* the rank itself; the guard may watch over its descendants */
 };
 
-/* A message that says a rank failed, kept until the earliest of a turn is known. */
+/* A message that says a rank failed, kept until the earliest is known. */
 struct failure {
     struct rank *rank; /* borrowed; NULL: none */
     struct guard_message message;
@@ -51,17 +54,24 @@ struct job {
     struct rendezvous rendezvous;
     struct output output;
     struct input input;
-    struct rank *ranks;  /* owned; options->ranks places */
-    unsigned started;    /* so many ranks were started */
-    unsigned running;    /* so many of them have not ended */
-    unsigned guarded;    /* so many guards are not gone */
-    struct pollfd *fds;  /* owned; big enough for all */
-    int signals;         /* owned */
-    unsigned interrupts; /* SIGINTs so far */
-    int ending_signal;   /* the first signal that ended the job; 0: none */
+    struct link *links; /* owned; one for each other host */
+    unsigned link_count;
+    char *traces; /* owned; a folder for the traces of all; NULL: none are collected */
+    char *files[ORDER_FILES_MAX + 2]; /* owned; variables for files of this host; NULL at the end */
+    struct rank *ranks;               /* owned; options->ranks places */
+    bool is_begun;                    /* all have been started, or told to start */
+    bool is_asked;                    /* the host of rank 0, for the port where the ranks meet */
+    unsigned running;                 /* so many of them have not ended */
+    unsigned guarded;                 /* so many guards are not gone */
+    struct pollfd *fds;               /* owned; big enough for all */
+    int signals;                      /* owned */
+    unsigned interrupts;              /* SIGINTs so far */
+    int ending_signal;                /* the first signal that ended the job; 0: none */
     enum phase phase;
-    int64_t deadline_ms; /* of the phase; INT64_MAX: none */
-    bool has_result;     /* exit_code is final: the first cause wins */
+    int64_t deadline_ms;  /* of the phase; INT64_MAX: none */
+    struct failure first; /* the earliest failure, while other hosts may tell of an earlier one */
+    int64_t judge_ms;     /* when it is taken for the first; INT64_MAX: there is none */
+    bool has_result;      /* exit_code is final: the first cause wins */
     int exit_code;
 };
 
@@ -69,6 +79,18 @@ struct job {
  * keep what they do; signals in it must be blocked. */
 int job_run(const struct options *options, const struct inherited *inherited,
             const sigset_t *signals);
+
+/* ---- Inside: begin.c, used by job.c ---------------------------------------------------------- */
+
+/* Starts the way to each other host.  Returns 0 or an errno. */
+int job_open_links(struct job *job);
+
+/* Starts all ranks, once all other hosts are there and it is known where the ranks meet; says and
+ * concludes what goes wrong. */
+void job_begin(struct job *job);
+
+/* Hears what relays have to say. */
+void job_hear_links(struct job *job);
 
 /* ---- Inside: ending.c, used by job.c ------------------------------------------------------- */
 
@@ -92,5 +114,8 @@ void job_advance(struct job *job, int64_t now_ms);
 
 /* Says how a rank failed and ends the others. */
 void job_fail(struct job *job, const struct failure *failure);
+
+/* Says how a rank has ended. */
+void job_tell_ended(struct job *job, const struct rank *rank, int status);
 
 #endif

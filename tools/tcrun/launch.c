@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "guard.h"
+#include "options.h"
 
-/* Two ends of each connection, [0] for tcrun and [1] for the rank; all close-on-exec. */
+/* Two ends of each connection, [0] for the launcher and [1] for the rank; all close-on-exec. */
 struct ends {
     int sock[2];
     int out[2];
@@ -25,52 +27,35 @@ struct start {
     const struct ends *ends;
 };
 
-static void set_number(const char *name, unsigned value)
+static void set_environment(const struct launch *launch)
 {
     char text[16];
 
-    (void)snprintf(text, sizeof text, "%u", value);
-    setenv(name, text, 1);
-}
-
-static void set_environment(const struct launch *launch)
-{
-    const struct options *options = launch->options;
-
-    for (size_t i = 0; i < options->env_count; i++)
-        putenv(options->env[i]);
-
-    /* All ranks are on this host, so local and global places are the same. */
-    set_number(ENV_RANK, launch->rank);
-    set_number(ENV_WORLD_SIZE, options->ranks);
-    set_number(ENV_LOCAL_RANK, launch->rank);
-    set_number(ENV_LOCAL_SIZE, options->ranks);
-    setenv(ENV_RENDEZVOUS, launch->rendezvous->url, 1);
-    if (options->key[0] != '\0')
-        setenv(ENV_KEY, options->key, 1);
-    if (options->encrypts)
-        setenv(ENV_ENCRYPTION, "on", 1);
+    for (char *const *at = launch->env; *at != NULL; at++)
+        putenv(*at);
+    for (char *const *at = launch->more_env; at != NULL && *at != NULL; at++)
+        putenv(*at);
     unsetenv(ENV_RENDEZVOUS_FD);
-    if (launch->rank == 0 && launch->rendezvous->fd >= 0)
-        set_number(ENV_RENDEZVOUS_FD, (unsigned)launch->rendezvous->fd);
+    if (launch->listener >= 0) {
+        (void)snprintf(text, sizeof text, "%d", launch->listener);
+        setenv(ENV_RENDEZVOUS_FD, text, 1);
+    }
 }
 
 /* Puts the rank's ends in place; false: errno says why. */
 static bool set_descriptors(const struct launch *launch, const struct ends *ends)
 {
-    int in = ends->in[1];
+    int in = STDIN_FILENO;
 
-    if (launch->rank > 0)
+    if (launch->input == LAUNCH_NO_INPUT)
         in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    else if (in < 0)
-        in = STDIN_FILENO;
+    else if (launch->input == LAUNCH_PIPE)
+        in = ends->in[1];
     if (in < 0 || (in != STDIN_FILENO && dup2(in, STDIN_FILENO) < 0))
         return false;
     if (dup2(ends->out[1], STDOUT_FILENO) < 0 || dup2(ends->err[1], STDERR_FILENO) < 0)
         return false;
-    if (launch->rank == 0 && launch->rendezvous->fd >= 0)
-        return fcntl(launch->rendezvous->fd, F_SETFD, 0) == 0;
-    return true;
+    return launch->listener < 0 || fcntl(launch->listener, F_SETFD, 0) == 0;
 }
 
 /* Runs in the process that becomes the rank; returns only when it can't. */
@@ -86,7 +71,7 @@ static void start_rank(void *arg)
         sigaction(SIGPIPE, &inherited->sigpipe, NULL);
         sigaction(SIGCHLD, &inherited->sigchld, NULL);
         sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
-        execvp(launch->options->command[0], launch->options->command);
+        execvp(launch->command[0], launch->command);
     }
     guard_report(start->ends->sock[1], GUARD_EXEC_FAILED, errno);
 }
@@ -108,8 +93,7 @@ static void close_ends(struct ends *ends)
     close_pair(ends->in);
 }
 
-/* A pipe whose end of tcrun, pair[0], does not block. */
-static int open_pipe(int pair[2], bool is_input)
+int launch_pipe(int pair[2], bool is_input)
 {
     int fds[2];
 
@@ -124,20 +108,19 @@ static int open_ends(struct ends *ends, bool has_input)
 {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends->sock) != 0)
         return -1;
-    if (open_pipe(ends->out, false) != 0 || open_pipe(ends->err, false) != 0)
+    if (launch_pipe(ends->out, false) != 0 || launch_pipe(ends->err, false) != 0)
         return -1;
-    return has_input ? open_pipe(ends->in, true) : 0;
+    return has_input ? launch_pipe(ends->in, true) : 0;
 }
 
 int launch_rank(const struct launch *launch, struct launched *launched_out)
 {
     struct ends ends = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
     struct start start = {launch, &ends};
-    bool has_input = launch->rank == 0 && launch->inherited->has_terminal;
     pid_t guard;
     int error;
 
-    if (open_ends(&ends, has_input) != 0)
+    if (open_ends(&ends, launch->input == LAUNCH_PIPE) != 0)
         goto fail;
     guard = fork();
     if (guard < 0)
@@ -159,4 +142,56 @@ fail:
     error = errno;
     close_ends(&ends);
     return error;
+}
+
+/* ---- For all who start ranks ----------------------------------------------------------------- */
+
+void launch_fill_descriptors(void)
+{
+    int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    while (fd >= 0 && fd <= STDERR_FILENO)
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    for (fd = 0; fd <= STDERR_FILENO; fd++)
+        fcntl(fd, F_SETFD, 0);
+}
+
+/* Four descriptors a rank; the soft limit is often 1024, the hard one far above. */
+void launch_raise_limit(unsigned ranks, struct inherited *inherited)
+{
+    struct rlimit limit;
+    rlim_t wanted = (rlim_t)ranks * 4 + 64;
+
+    getrlimit(RLIMIT_NOFILE, &inherited->files);
+    limit = inherited->files;
+    if (limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+char *launch_file(const char *variable, const char *text, int *fd_out)
+{
+    int fd = memfd_create(variable, MFD_CLOEXEC);
+    size_t len = strlen(text);
+    char *setting = NULL;
+
+    while (fd >= 0 && len > 0) {
+        ssize_t n = write(fd, text, len);
+
+        if (n <= 0)
+            break;
+        text += n;
+        len -= (size_t)n;
+    }
+    if (fd < 0 || len > 0 ||
+        asprintf(&setting, "%s=/proc/%d/fd/%d", variable, (int)getpid(), fd) < 0) {
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    *fd_out = fd;
+    return setting;
 }

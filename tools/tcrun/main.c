@@ -1,7 +1,6 @@
-/* main.c - tcrun starts a program as a group of ranks on this host. */
+/* main.c - tcrun starts a program as a group of ranks, on this host and on others. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,34 +8,21 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent.h"
+#include "describe.h"
 #include "job.h"
 #include "options.h"
 
-/* Without this a pipe of a rank could get the number 0, 1 or 2. */
-static void fill_standard_descriptors(void)
+/* "--agent=4000" alone: tcrun itself asks for it, on another host. */
+static bool is_agent(int argc, char **argv, unsigned *beat_ms_out)
 {
-    int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    static const char option[] = "--agent=";
+    char *end;
 
-    while (fd >= 0 && fd <= STDERR_FILENO)
-        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (fd >= 0)
-        close(fd);
-    for (fd = 0; fd <= STDERR_FILENO; fd++)
-        fcntl(fd, F_SETFD, 0);
-}
-
-/* Three descriptors a rank; the soft limit is often 1024, the hard one far above. */
-static void raise_file_limit(const struct options *options, struct inherited *inherited)
-{
-    struct rlimit limit;
-    rlim_t wanted = (rlim_t)options->ranks * 3 + 64;
-
-    getrlimit(RLIMIT_NOFILE, &inherited->files);
-    limit = inherited->files;
-    if (limit.rlim_cur >= wanted)
-        return;
-    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
+    if (argc != 2 || strncmp(argv[1], option, sizeof option - 1) != 0)
+        return false;
+    *beat_ms_out = (unsigned)strtoul(argv[1] + sizeof option - 1, &end, 10);
+    return end > argv[1] + sizeof option - 1 && *end == '\0';
 }
 
 /* Takes the signals over that end tcrun.  One that the caller ignores (nohup, a background job of
@@ -65,17 +51,24 @@ int main(int argc, char **argv)
     struct options options;
     struct inherited inherited = {0};
     sigset_t signals;
+    unsigned beat_ms;
     int exit_code;
 
-    fill_standard_descriptors();
+    launch_fill_descriptors();
+    if (is_agent(argc, argv, &beat_ms))
+        return agent_run(beat_ms);
     options_parse(&options, argc, argv);
     if (options.cwd != NULL && chdir(options.cwd) != 0) {
         dprintf(STDERR_FILENO, "tcrun: cannot change to '%s': %s\n", options.cwd, strerror(errno));
         options_fini(&options);
         return EXIT_TROUBLE;
     }
-    inherited.has_terminal = isatty(STDIN_FILENO);
-    raise_file_limit(&options, &inherited);
+    if (options.prints_command) {
+        exit_code = describe(&options) ? 0 : EXIT_TROUBLE;
+        options_fini(&options);
+        return exit_code;
+    }
+    launch_raise_limit(options.ranks, &inherited);
     take_signals(&inherited, &signals);
 
     exit_code = job_run(&options, &inherited, &signals);

@@ -10,7 +10,11 @@
 #include "tcdist/version.h"
 
 /* A rank takes two processes and three descriptors of tcrun; more than this is a typing error. */
-enum { RANKS_MAX = 4096, GRACE_SECONDS = 5, GRACE_SECONDS_MAX = 1000000 };
+enum { RANKS_MAX = 4096, GRACE_SECONDS = 5, SECONDS_MAX = 1000000 };
+
+/* Beats come each second; a host of which nothing is heard so long is taken for lost, and its ranks
+ * end there at the same time. */
+enum { BEAT_SECONDS = 4, CONNECT_SECONDS = 30 };
 
 enum {
     KEY_ENV = 256,
@@ -20,7 +24,19 @@ enum {
     KEY_TIMEOUT_KILL,
     KEY_VERBOSE,
     KEY_KEY,
-    KEY_ENCRYPT
+    KEY_ENCRYPT,
+    KEY_HOSTS,
+    KEY_HOSTFILE,
+    KEY_REPEAT,
+    KEY_CONNECTIONS,
+    KEY_BACKEND,
+    KEY_SSH,
+    KEY_REMOTE,
+    KEY_BEAT,
+    KEY_CONNECT,
+    KEY_INPUT,
+    KEY_TIMELINE,
+    KEY_PRINT
 };
 
 #define TEXT_OF(x) #x
@@ -30,51 +46,76 @@ const char *argp_program_version =
     "tcrun (tcdist) " TEXT(TC_VERSION_MAJOR) "." TEXT(TC_VERSION_MINOR) "." TEXT(TC_VERSION_PATCH);
 
 static const struct argp_option argp_options[] = {
-    {"ranks", 'n', "N", 0, "Start N ranks", 0},
-    {"env", KEY_ENV, "NAME=VALUE", 0, "Set a variable in each rank's environment", 0},
+    {NULL, 0, NULL, 0, "Where:", 1},
+    {"ranks", 'n', "N", 0, "Start N ranks (as many as the hosts take)", 0},
+    {"hosts", KEY_HOSTS, "HOST[:N],...", 0, "Run them on these hosts, N ranks on each (1)", 0},
+    {"hostfile", KEY_HOSTFILE, "FILE", 0, "Run them on the hosts of FILE", 0},
+    {"repeat-hosts", KEY_REPEAT, "N", 0, "So many times the ranks on each host (1)", 0},
     {"cwd", KEY_CWD, "DIR", 0, "Run the ranks in DIR", 0},
+    {"ssh", KEY_SSH, "COMMAND", 0, "Reach other hosts by COMMAND, which may have options (ssh)", 0},
+    {"remote-tcrun", KEY_REMOTE, "PATH", 0,
+     "Where tcrun is on other hosts (where it is here, or on their PATH)", 0},
+    {NULL, 0, NULL, 0, "What the ranks are told:", 2},
+    {"env", KEY_ENV, "NAME=VALUE", 0, "Set a variable in each rank's environment", 0},
+    {"backend", KEY_BACKEND, "NAME", 0,
+     "any, ring, tcp, shm, rdma, gloo, jaccl, jaccl-ring or nccl (any)", 0},
     {"rendezvous", KEY_RENDEZVOUS, "URL", 0, "Let the ranks meet at URL", 0},
     {"key", KEY_KEY, "auto|FILE", 0,
      "Give the ranks a key that is made for this job, or the first line of FILE", 0},
     {"encrypt", KEY_ENCRYPT, NULL, 0, "Let the ranks encrypt what they send", 0},
+    {"connections-per-ip", KEY_CONNECTIONS, "N", 0,
+     "Connections between two ranks for each of their addresses (1)", 0},
+    {"starting-port", 'p', "PORT", 0,
+     "The first port that programs of MLX and torch listen at (32323; on this host alone: free "
+     "ones)",
+     0},
+    {NULL, 0, NULL, 0, "What is said and heard:", 3},
+    {"stdin", KEY_INPUT, "all|0|none", 0, "Which ranks read the standard input (all)", 0},
     {"no-prefix", KEY_NO_PREFIX, NULL, 0, "Do not put the rank before each line", 0},
+    {"timeline", KEY_TIMELINE, "FILE", 0,
+     "Collect the traces of all ranks, and write their timeline: FILE.html, or JSON", 0},
+    {"print-command", KEY_PRINT, NULL, 0, "Say what would be run, and run nothing", 0},
+    {"verbose", KEY_VERBOSE, NULL, 0, "Say when and how ranks start and end", 0},
+    {NULL, 0, NULL, 0, "How it ends:", 4},
     {"timeout-kill", KEY_TIMEOUT_KILL, "SECONDS", 0,
      "Time between SIGTERM and SIGKILL when ranks are ended (5)", 0},
-    {"verbose", KEY_VERBOSE, NULL, 0, "Say when ranks start and end", 0},
+    {"heartbeat", KEY_BEAT, "SECONDS", 0,
+     "A host of which nothing is heard so long is lost; 0: none is (4)", 0},
+    {"connect-timeout", KEY_CONNECT, "SECONDS", 0, "Time to reach another host (30)", 0},
     {0},
 };
 
-static void parse_ranks(struct options *options, const char *arg, struct argp_state *state)
+/* A whole number from 1 to max. */
+static unsigned parse_number(const char *arg, long max, const char *what, struct argp_state *state)
 {
     char *end;
     long value;
 
     errno = 0;
     value = strtol(arg, &end, 10);
-    if (errno != 0 || end == arg || *end != '\0' || value < 1 || value > RANKS_MAX)
-        argp_error(state, "'%s' is no number of ranks from 1 to %d", arg, RANKS_MAX);
-    options->ranks = (unsigned)value;
+    if (errno != 0 || end == arg || *end != '\0' || value < 1 || value > max)
+        argp_error(state, "'%s' is no number of %s from 1 to %ld", arg, what, max);
+    return (unsigned)value;
 }
 
-static void parse_grace(struct options *options, const char *arg, struct argp_state *state)
+static unsigned parse_seconds(const char *arg, struct argp_state *state)
 {
     char *end;
     double value;
 
     errno = 0;
     value = strtod(arg, &end);
-    if (errno != 0 || end == arg || *end != '\0' || !(value >= 0 && value <= GRACE_SECONDS_MAX))
+    if (errno != 0 || end == arg || *end != '\0' || !(value >= 0 && value <= SECONDS_MAX))
         argp_error(state, "'%s' is no number of seconds", arg);
-    options->grace_ms = (unsigned)(value * 1000);
+    return (unsigned)(value * 1000);
 }
 
 static void add_env(struct options *options, char *arg, struct argp_state *state)
 {
     static const char *const own[] = {ENV_RANK,       ENV_WORLD_SIZE, ENV_LOCAL_RANK,
                                       ENV_LOCAL_SIZE, ENV_RENDEZVOUS, ENV_RENDEZVOUS_FD};
-    const char *equals = strchr(arg, '=');
 
-    if (equals == NULL || equals == arg)
+    if (!hosts_is_setting(arg))
         argp_error(state, "'%s' is not NAME=VALUE", arg);
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         size_t len = strlen(own[i]);
@@ -95,13 +136,101 @@ static void parse_key(struct options *options, const char *arg, struct argp_stat
                    why);
 }
 
+static void parse_hosts(struct options *options, const char *arg, bool is_file,
+                        struct argp_state *state)
+{
+    char why[HOSTS_WHY_ROOM];
+    bool is_good;
+
+    if (options->hosts.count > 0)
+        argp_error(state, "give --hosts or --hostfile once");
+    is_good = is_file ? hosts_read(&options->hosts, arg, why)
+                      : hosts_parse_names(&options->hosts, arg, why);
+    if (!is_good)
+        argp_error(state, "%s", why);
+}
+
+static void parse_input(struct options *options, const char *arg, struct argp_state *state)
+{
+    if (strcmp(arg, "all") == 0)
+        options->input = INPUT_ALL;
+    else if (strcmp(arg, "0") == 0)
+        options->input = INPUT_FIRST;
+    else if (strcmp(arg, "none") == 0)
+        options->input = INPUT_NONE;
+    else
+        argp_error(state, "'%s' is none of all, 0 and none", arg);
+}
+
+/* Options about hosts. */
+static error_t parse_host_option(int key, char *arg, struct argp_state *state)
+{
+    struct options *options = state->input;
+
+    switch (key) {
+    case KEY_HOSTS:
+    case KEY_HOSTFILE:
+        parse_hosts(options, arg, key == KEY_HOSTFILE, state);
+        return 0;
+    case KEY_REPEAT:
+        options->repeat = parse_number(arg, RANKS_MAX, "ranks", state);
+        return 0;
+    case KEY_CONNECTIONS:
+        options->connections = parse_number(arg, CONNECTIONS_MAX, "connections", state);
+        return 0;
+    case 'p':
+        options->starting_port = parse_number(arg, 65535, "a port", state);
+        return 0;
+    case KEY_BACKEND:
+        options->backend = arg;
+        return 0;
+    case KEY_SSH:
+        options->ssh = arg;
+        return 0;
+    case KEY_REMOTE:
+        options->remote_tcrun = arg;
+        return 0;
+    case KEY_BEAT:
+        options->beat_ms = parse_seconds(arg, state);
+        return 0;
+    case KEY_CONNECT:
+        options->connect_ms = parse_seconds(arg, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void finish(struct options *options, struct argp_state *state)
+{
+    char why[HOSTS_WHY_ROOM];
+    const char *wrong;
+
+    if (options->ranks == 0 && options->hosts.count == 0)
+        argp_error(state, "the number of ranks is missing: -n N, or name hosts");
+    if (options->command == NULL)
+        argp_error(state, "the command to run is missing");
+    wrong = options_settle(options, why);
+    if (wrong != NULL)
+        argp_error(state, "%s", wrong);
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct options *options = state->input;
 
     switch (key) {
     case 'n':
-        parse_ranks(options, arg, state);
+        options->ranks = parse_number(arg, RANKS_MAX, "ranks", state);
+        return 0;
+    case KEY_INPUT:
+        parse_input(options, arg, state);
+        return 0;
+    case KEY_TIMELINE:
+        options->timeline = arg;
+        return 0;
+    case KEY_PRINT:
+        options->prints_command = true;
         return 0;
     case KEY_ENV:
         add_env(options, arg, state);
@@ -124,7 +253,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         options->has_prefix = false;
         return 0;
     case KEY_TIMEOUT_KILL:
-        parse_grace(options, arg, state);
+        options->grace_ms = parse_seconds(arg, state);
         return 0;
     case KEY_VERBOSE:
         options->is_verbose = true;
@@ -135,13 +264,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         state->next = state->argc;
         return 0;
     case ARGP_KEY_END:
-        if (options->ranks == 0)
-            argp_error(state, "the number of ranks is missing: -n N");
-        if (options->command == NULL)
-            argp_error(state, "the command to run is missing");
+        finish(options, state);
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return parse_host_option(key, arg, state);
     }
 }
 
@@ -152,13 +278,20 @@ void options_parse(struct options *options, int argc, char **argv)
         .parser = parse_option,
         .args_doc = "[--] COMMAND [ARGUMENT...]",
         .doc =
-            "Start COMMAND as a group of ranks on this host, forward their output and end all of "
-            "them when one fails.\vThe exit code is that of the first rank that failed, 128 plus "
+            "Start COMMAND as a group of ranks on this host or on others, forward their output and "
+            "end all of them when one fails.\v"
+            "The exit code is that of the first rank that failed, 128 plus "
             "the number of the signal that ended it, 126 or 127 when COMMAND can't be run, 2 "
             "after a mistake in the options and 0 when all ranks succeeded.",
     };
 
-    *options = (struct options){.has_prefix = true, .grace_ms = GRACE_SECONDS * 1000};
+    *options = (struct options){.has_prefix = true,
+                                .repeat = 1,
+                                .connections = 1,
+                                .ssh = "ssh",
+                                .beat_ms = BEAT_SECONDS * 1000,
+                                .connect_ms = CONNECT_SECONDS * 1000,
+                                .grace_ms = GRACE_SECONDS * 1000};
     argp_err_exit_status = EXIT_USAGE;
     options->env = calloc((size_t)argc + 1, sizeof *options->env);
     if (options->env == NULL || argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, options) != 0)
@@ -167,6 +300,8 @@ void options_parse(struct options *options, int argc, char **argv)
 
 void options_fini(struct options *options)
 {
+    world_fini(&options->world);
+    hosts_fini(&options->hosts);
     free(options->env);
     options->env = NULL;
     explicit_bzero(options->key, sizeof options->key);

@@ -6,10 +6,32 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "hosts.h"
 #include "key.h"
+#include "world.h"
+
+enum { CONNECTIONS_MAX = 8, STARTING_PORT = 32323 }; /* of tcdist; as mlx.launch */
+
+/* Which ranks read tcrun's standard input. */
+enum input_mode { INPUT_ALL, INPUT_FIRST, INPUT_NONE };
 
 struct options {
-    unsigned ranks;
+    unsigned ranks; /* 0: as many as the hosts take */
+    struct hosts hosts;
+    struct world world; /* which rank is where */
+    unsigned repeat;
+    unsigned connections;   /* for each address of a rank */
+    unsigned starting_port; /* the first of those that programs other than tcdist's listen at */
+    const char *backend;    /* NULL: any */
+    const char *library_backend; /* the same as tcdist calls it; NULL: nothing is said */
+    const char *ssh;             /* the command, in words */
+    const char
+        *remote_tcrun;   /* where tcrun is on other hosts; NULL: where it is here, or on PATH */
+    unsigned beat_ms;    /* silence that means that a host is lost; 0: none does */
+    unsigned connect_ms; /* for ssh to reach a host */
+    enum input_mode input;
+    const char *timeline; /* NULL: none */
+    bool prints_command;
     char **env; /* owned; borrowed strings NAME=VALUE, env_count of them */
     size_t env_count;
     const char *cwd;        /* NULL: as it is */
@@ -39,12 +61,24 @@ enum {
 #define ENV_RENDEZVOUS    "TCDIST_RENDEZVOUS"
 #define ENV_RENDEZVOUS_FD "TCDIST_RENDEZVOUS_FD"
 
-/* Set where --key and --encrypt are given, over --env and what is inherited. */
-#define ENV_KEY        "TCDIST_KEY"
-#define ENV_ENCRYPTION "TCDIST_ENCRYPTION"
+/* Set where an option asks for it, over --env and what is inherited. */
+#define ENV_KEY         "TCDIST_KEY"
+#define ENV_ENCRYPTION  "TCDIST_ENCRYPTION"
+#define ENV_CONNECTIONS "TCDIST_CONNECTIONS"
+#define ENV_BACKEND     "TCDIST_BACKEND"
 
 /* Ends the program after --help, --version and mistakes. */
 void options_parse(struct options *options, int argc, char **argv);
 void options_fini(struct options *options);
+
+/* ---- options_hosts.c ------------------------------------------------------------------------- */
+
+/* Finds out where the ranks run and what they are told, once everything is parsed; NULL, or what is
+ * wrong, in `why`. */
+const char *options_settle(struct options *options, char why[HOSTS_WHY_ROOM]);
+
+bool options_is_jaccl(const struct options *options);
+/* Where torch's rank 0 listens: behind those of starting_port. */
+unsigned options_master_port(const struct options *options);
 
 #endif

@@ -3,17 +3,20 @@
 #ifndef TCRUN_RENDEZVOUS_H
 #define TCRUN_RENDEZVOUS_H
 
-enum { RENDEZVOUS_URL_MAX = 64 };
+enum { RENDEZVOUS_URL_MAX = 320 };
 
 struct rendezvous {
     int fd; /* owned; close-on-exec; -1: rank 0 opens its own */
     char own_url[RENDEZVOUS_URL_MAX];
-    const char *url; /* own_url, or borrowed from the options */
+    const char *url; /* own_url, or borrowed from the options; NULL: not known yet */
 };
 
-/* Listens on a free port of the loopback address, or only notes `url` where one is given.
- * Returns 0 or an errno. */
-int rendezvous_open(struct rendezvous *rendezvous, const char *url);
+/* Listens on a free port of an address of this host.  Returns 0 or an errno. */
+int rendezvous_listen(struct rendezvous *rendezvous, const char *address, unsigned *port_out);
+
+/* The URL of a port that somebody listens at. */
+void rendezvous_set(struct rendezvous *rendezvous, const char *address, unsigned port);
+
 void rendezvous_close(struct rendezvous *rendezvous);
 
 #endif
