@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "environment.h"
+
 /* Variables of these kinds that tcrun itself has also hold on other hosts. */
 static const char *const carried[] = {"TCDIST_", "TC_GLOO_", "TC_MESH_", "NUVEC_", "MLX_"};
 
@@ -108,6 +110,15 @@ static void add_mlx(struct list *list, const struct options *options, unsigned r
     }
 }
 
+/* A variable that the library does not read would only make it warn. */
+static bool is_read(const char *name)
+{
+    for (const char *const *known = tci_environment; *known != NULL; known++)
+        if (strcmp(name, *known) == 0)
+            return true;
+    return false;
+}
+
 char **variables_make(const struct options *options, unsigned rank, const char *url)
 {
     const struct machine *machine = &options->world.machines[options->world.places[rank].machine];
@@ -127,7 +138,7 @@ char **variables_make(const struct options *options, unsigned rank, const char *
     add_torch(&list, options, rank);
     add_mlx(&list, options, rank);
     add_place(&list, options, rank, url);
-    if (options->library_backend != NULL)
+    if (options->library_backend != NULL && is_read(ENV_BACKEND))
         add(&list, ENV_BACKEND "=%s", options->library_backend);
     if (list.has_failed) {
         variables_free(list.at);
