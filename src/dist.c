@@ -282,8 +282,10 @@ static void look(struct tci_comm *comm, struct tci_error *error)
     if (error->pub.status == TC_OK && tci_comm_bears_loss(comm)) {
         const struct tci_notice *charge = &comm->verdict.notice;
 
-        tci_error_blame(error, TC_ERR_PEER_LOST, charge->culprit, (tc_reason_t)charge->reason, NULL,
-                        "%s", charge->text);
+        tc_reason_t reason = (tc_reason_t)charge->reason;
+
+        tci_error_blame(error, tci_status_of_loss(reason), charge->culprit, reason, NULL, "%s",
+                        charge->text);
     }
 }
 

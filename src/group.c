@@ -82,7 +82,7 @@ static void part(tc_dist_ctx *group)
 
     if (group->state == TCI_GROUP_PARTING)
         return;
-    if (transport == NULL || group->comm.error.pub.status != TC_ERR_PEER_LOST) {
+    if (transport == NULL || !tci_status_is_loss(group->comm.error.pub.status)) {
         free_soon(group);
         return;
     }

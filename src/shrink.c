@@ -210,7 +210,7 @@ static void look_around(struct tci_shrink *shrink)
             comm->transport->ops->bond(comm->transport, r) >= TCI_BOND_LEFT)
             tci_shrink_miss(shrink, r);
     tci_comm_error(comm, &error);
-    if (error.pub.status == TC_ERR_PEER_LOST && error.pub.rank >= 0)
+    if (tci_status_is_loss(error.pub.status) && error.pub.rank >= 0)
         tci_shrink_miss(shrink, (uint32_t)error.pub.rank);
     if (tci_comm_bears_loss(comm) && comm->verdict.notice.reason == TC_REASON_EXITED)
         tci_shrink_miss(shrink, (uint32_t)comm->verdict.notice.culprit);

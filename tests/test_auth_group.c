@@ -493,6 +493,41 @@ static void another_identity_number_or_secret_is_refused(void **state)
     check_all_denied(callers, TC_REASON_REFUSED_KEY, "have different keys");
 }
 
+/* Each has proven itself to rank 0, but the second and third have different secrets for the third:
+ * that shows when one of them dials the other. */
+static void who_is_denied_later_is_named_as_well(void **state)
+{
+    struct caller callers[3];
+    tc_future *futures[3];
+    float value = 1, got = 0;
+
+    (void)state;
+    fill(callers, 3, -1, 0);
+    callers[1].keys[2].secret = "0000000000000000000000000000000000";
+    run(callers, 3);
+    for (int r = 0; r < 3; r++)
+        if (callers[r].status != TC_OK)
+            fail_msg("rank %d: %s", r, callers[r].message);
+    futures[0] = tc_barrier_async(callers[0].group, 1, NULL);
+    futures[1] = tc_send_async(callers[1].group, 2, &value, 1, TC_DTYPE_F32, 2, NULL);
+    futures[2] = tc_recv_async(callers[2].group, 2, &got, 1, TC_DTYPE_F32, 1, NULL);
+
+    for (int r = 0; r < 3; r++) {
+        const tc_error *error;
+
+        (void)tc_future_wait(futures[r], -1);
+        error = tc_future_error(futures[r]);
+        assert_non_null(error);
+        if (error->status != TC_ERR_AUTH || tc_error_reason(error) != TC_REASON_REFUSED_KEY ||
+            error->rank != tc_future_error(futures[0])->rank || error->rank < 1 ||
+            strstr(error->message, "have different keys") == NULL)
+            fail_msg("rank %d: %d, %d: %s", r, error->status, error->rank, error->message);
+        assert_int_equal(tc_dist_health(callers[r].group, NULL), TC_ERR_AUTH);
+        tc_future_release(futures[r]);
+    }
+    end(callers, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -507,6 +542,7 @@ int main(void)
         cmocka_unit_test(ranks_prove_who_they_are),
         cmocka_unit_test(a_rank_changes_its_key_before_the_others_do),
         cmocka_unit_test(another_identity_number_or_secret_is_refused),
+        cmocka_unit_test(who_is_denied_later_is_named_as_well),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,8 +25,8 @@ TC_BEGIN_DECLS
  *   fails with TC_ERR_BUSY.  TC_TAG_ORDERED takes the group's next number instead: such
  *   calls must come in the same order on every rank.
  * - Every operation ends within its timeout: done, or failed with TC_ERR_TIMEOUT,
- *   TC_ERR_PEER_LOST, TC_ERR_MISMATCH, TC_ERR_CANCELLED, TC_ERR_CLOSED or TC_ERR_ALLOC, and an
- *   error that names the rank at fault.
+ *   TC_ERR_PEER_LOST, TC_ERR_AUTH (a rank could not be linked, for its key), TC_ERR_MISMATCH,
+ *   TC_ERR_CANCELLED, TC_ERR_CLOSED or TC_ERR_ALLOC, and an error that names the rank at fault.
  * - Calls under one tag that differ in the collective, type, operator, count, root, algorithm or
  *   numerics fail with TC_ERR_MISMATCH on every rank that takes part; the error shows both calls,
  *   and names the rank whose call is unlike that of the most.  Other tags go on.  One exception,

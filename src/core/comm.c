@@ -335,7 +335,7 @@ void tci_comm_break(struct tci_comm *comm, const struct tci_error *error)
     comm->broken_ns = comm->exec->ops->now_ns(comm->exec);
     tci_verdict_end(comm);
     tci_beat_end(comm);
-    if (error->pub.status == TC_ERR_PEER_LOST) {
+    if (tci_status_is_loss(error->pub.status)) {
         struct tci_notice notice = {
             .kind = TCI_NOTICE_LOST, .reason = (uint8_t)error->reason, .culprit = error->pub.rank};
         snprintf(notice.text, sizeof(notice.text), "%.255s", error->text);

@@ -3,6 +3,7 @@
 #ifndef TCI_ERROR_H
 #define TCI_ERROR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "tcdist/status.h"
@@ -34,6 +35,20 @@ tc_status_t tci_error_system(struct tci_error *error, tc_status_t status, const 
 
 /* Copy `from` into `to`, unless a cause is written there. */
 void tci_error_copy(struct tci_error *to, const struct tci_error *from);
+
+/* What the loss of a rank ends with: one that could not prove who it is was never linked. */
+static inline tc_status_t tci_status_of_loss(tc_reason_t reason)
+{
+    return reason >= TC_REASON_REFUSED_KEY && reason <= TC_REASON_REFUSED_VERSION
+               ? TC_ERR_AUTH
+               : TC_ERR_PEER_LOST;
+}
+
+/* Whether that is what broke a group. */
+static inline bool tci_status_is_loss(tc_status_t status)
+{
+    return status == TC_ERR_PEER_LOST || status == TC_ERR_AUTH;
+}
 
 /* Make it this thread's tc_last_error(); gives its status. */
 tc_status_t tci_error_publish(const struct tci_error *error);

@@ -125,7 +125,7 @@ static void drained_timer(struct tci_timer *timer)
 static bool waits_to_tell(struct tci_op *op)
 {
     struct tci_exec *exec = op->comm->exec;
-    bool is_loss = op->error.pub.status == TC_ERR_PEER_LOST;
+    bool is_loss = tci_status_is_loss(op->error.pub.status);
 
     if (tci_comm_has_told(op->comm, is_loss ? &op->comm->broken_ns : &op->told_ns))
         return false;

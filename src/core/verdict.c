@@ -165,7 +165,7 @@ static void tell_verdict(struct tci_comm *comm, uint32_t peer)
 
 void tci_verdict_accused(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
 {
-    if (is_broken(comm) && comm->error.pub.status == TC_ERR_PEER_LOST)
+    if (is_broken(comm) && tci_status_is_loss(comm->error.pub.status))
         tell_verdict(comm, from);
     else if (notice->arg < (uint64_t)comm->size)
         add_charge(comm, (int)notice->arg, notice);
@@ -180,7 +180,7 @@ static void break_by(struct tci_comm *comm, int culprit, tc_reason_t reason, con
 
     if (culprit != comm->rank && !comm->verdict.is_told)
         (void)tci_beat_print(comm, culprit, more, sizeof(more));
-    tci_error_blame(&error, TC_ERR_PEER_LOST, culprit, reason, NULL, "%s%s", text, more);
+    tci_error_blame(&error, tci_status_of_loss(reason), culprit, reason, NULL, "%s%s", text, more);
     tci_comm_break(comm, &error);
 }
 

@@ -91,7 +91,9 @@ void tci_link_dial_failed(struct tci_link *link, int error)
     link->dial_errno = error;
     link->refusals = error == ECONNREFUSED ? link->refusals + 1 : 0;
     link->backoff_ms = (uint32_t)tci_min(2 * (size_t)link->backoff_ms, BACKOFF_MAX_MS);
-    if (link->refusals >= link->refusals_max)
+    link->denials = error == EKEYREJECTED ? link->denials + 1 : 0;
+    if (link->refusals >= link->refusals_max ||
+        (link->denials >= TCI_TCP_DENIALS_MAX && link->state == TCI_LINK_DIALING))
         link->deadline_ns = now_plus_ms(tcp, 0);
     if (link->yields || next_ns > link->deadline_ns)
         next_ns = link->deadline_ns;
@@ -300,6 +302,7 @@ static void dial_until(struct tci_link *link, uint64_t deadline_ns)
     link->deadline_ns = deadline_ns;
     link->backoff_ms = BACKOFF_MIN_MS;
     link->refusals_max = TCI_TCP_REFUSALS_MAX;
+    link->denials = 0;
     if (link->addr.len != 0) {
         tci_link_dial_once(link);
         return;

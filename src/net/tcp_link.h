@@ -50,7 +50,10 @@ enum {
     TCI_TCP_DIAL_MS = 10000,
     /* Every rank listens before any knows its address, so who refuses is gone: as many tries take
      * 0.3 s, in case that a name or a route has just been changed. */
-    TCI_TCP_REFUSALS_MAX = 7
+    TCI_TCP_REFUSALS_MAX = 7,
+    /* Keys do not change while a process runs: so many denials, in 0.6 s, are not one mishap on the
+     * way. */
+    TCI_TCP_DENIALS_MAX = 8
 };
 
 /* Messages of one tag that may be sent now: sent in order, one after the other, so that equal
@@ -117,6 +120,7 @@ struct tci_link {
     enum tci_auth_reason denied; /* the last try: why the keys do not fit */
     int dial_errno;              /* how the last try failed */
     unsigned refusals;           /* tries in a row that were refused */
+    unsigned denials;            /* that failed for the keys of the two */
     unsigned refusals_max;       /* so many tell that the peer is gone */
     bool yields;                 /* refused: the peer's own connection will come */
     tci_tcp_probe_fn probe_fn;   /* NULL: it is needed, so that to fail is a loss */
