@@ -38,6 +38,10 @@ static void urls_are_cut_in_their_parts(void **state)
         {"tcp://[fe80::1%25eth0]:4100", TCI_SCHEME_TCP, "fe80::1%eth0", 4100},
         {"tcp://[fe80::1%25]:4100", TCI_SCHEME_TCP, "fe80::1%25", 4100},
         {"tcp://[::ffff:10.0.0.7]:04100", TCI_SCHEME_TCP, "::ffff:10.0.0.7", 4100},
+        {"rdma://10.0.0.7:4100", TCI_SCHEME_TCP, "10.0.0.7", 4100},
+        {"rdma://[fe80::1%eth0]:4100", TCI_SCHEME_TCP, "fe80::1%eth0", 4100},
+        {"tb5://192.0.2.0/cluster", TCI_SCHEME_TCP, "192.0.2.0", 27760},
+        {"tb5://[fe80::1%25bridge0]/lab-2", TCI_SCHEME_TCP, "fe80::1%bridge0", 27232},
         {"single://", TCI_SCHEME_SINGLE, "", 0},
         {"single://whatever: [", TCI_SCHEME_SINGLE, "", 0},
     };
@@ -51,6 +55,8 @@ static void urls_are_cut_in_their_parts(void **state)
         assert_int_equal(url.scheme, rows[k].scheme);
         assert_string_equal(url.host, rows[k].host);
         assert_int_equal(url.port, rows[k].port);
+        assert_int_equal(url.wants_rdma, rows[k].text[0] == 'r');
+        assert_int_equal(url.cluster[0] != '\0', strncmp(rows[k].text, "tb5:", 4) == 0);
     }
 }
 
@@ -60,7 +66,16 @@ static void bad_urls_are_refused_with_what_is_wrong(void **state)
         const char *text;
         const char *says;
     } rows[] = {
-        {"", "no known scheme; there are tcp://, gloo+tcp://, fd:// and single://"},
+        {"",
+         "no known scheme; there are tcp://, rdma://, tb5://, gloo+tcp://, fd:// and single://"},
+        {"rdma://", "there is no host"},
+        {"rdma://10.0.0.7", "the port is missing"},
+        {"tb5://10.0.0.7", "the name of the cluster is missing"},
+        {"tb5://10.0.0.7/", "the name of the cluster is missing"},
+        {"tb5:///lab", "there is no host"},
+        {"tb5://10.0.0.7:80/lab", "the cluster has a name, and no port"},
+        {"tb5://10.0.0.7/a lab", "the name of a cluster is 1 to 63 letters"},
+        {"tb5://[fe80::1%eth0/lab", "the bracket after the IPv6 address is missing"},
         {"tcp:", "no known scheme"},
         {"udp://10.0.0.7:4100", "no known scheme"},
         {"TCP://10.0.0.7:4100", "no known scheme"},

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -72,6 +73,21 @@ static void jobs_with_the_same_ports_find_their_own(void **state)
     find_own(false);
 }
 
+/* The process makes the name its own. */
+static void clusters_find_their_own_by_name(void **state)
+{
+    (void)state;
+    snprintf(boot_url, sizeof(boot_url), "tb5://127.0.0.1/test_boot_job-%d", (int)getpid());
+    for (int place = 0; place < 2; place++)
+        assert_true(boot_world_start_at(place, place, 2, -1, 60000));
+    boot_world_run(0, 1);
+    for (int place = 0; place < 2; place++)
+        if (boot_places[place].status != TC_OK)
+            fail_msg("place %d: %s", place, boot_places[place].error.text);
+    assert_memory_equal(boot_places[0].result.group_id, boot_places[1].result.group_id,
+                        TCI_GROUP_ID);
+}
+
 static void who_answers_and_says_nothing_is_left(void **state)
 {
     (void)state;
@@ -125,6 +141,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(jobs_with_the_same_ports_find_their_own, boot_world_setup,
+                                        boot_world_teardown),
+        cmocka_unit_test_setup_teardown(clusters_find_their_own_by_name, boot_world_setup,
                                         boot_world_teardown),
         cmocka_unit_test_setup_teardown(who_answers_and_says_nothing_is_left, boot_world_setup,
                                         boot_world_teardown),

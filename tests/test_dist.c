@@ -63,8 +63,8 @@ static const struct refusal refusals[] = {
     {TC_DIST_ANY, 2, 0, "tcp://h:0", TC_ERR_INVALID_ARG, "port 0", "1 to 65535"},
     {TC_DIST_ANY, 2, 0, "tcp://::1:80", TC_ERR_INVALID_ARG, "tcp://::1:80", "tcp://[::1]:4100"},
     {TC_DIST_ANY, 1, 0, "nonsense", TC_ERR_INVALID_ARG, "nonsense", "tcp://"},
-    {TC_DIST_ANY, 2, 0, "tb5://host/cluster", TC_ERR_UNSUPPORTED_FAMILY, "tb5://", "tcp://"},
-    {TC_DIST_ANY, 2, 0, "rdma://host:1", TC_ERR_UNSUPPORTED_FAMILY, "rdma://", "tcp://"},
+    {TC_DIST_ANY, 2, 0, "tb5://host", TC_ERR_INVALID_ARG, "tb5://host", "host/cluster"},
+    {TC_DIST_ANY, 2, 0, "rdma://host", TC_ERR_INVALID_ARG, "rdma://host", "host:port"},
     {TC_DIST_ANY, 2, 0, "file:///tmp/x", TC_ERR_UNSUPPORTED_FAMILY, "file:///", "tcp://"},
     {TC_DIST_ANY, 2, 0, "env://", TC_ERR_UNSUPPORTED_FAMILY, "env://", "tc_dist_init_env"},
 };

@@ -49,12 +49,15 @@ TC_API void tc_dist_options_default(tc_dist_options *options);
 
 /* Form a group of world_size ranks and wait until it stands.
  *
- * rendezvous_url: "single://", "tcp://host:port", "gloo+tcp://host:port"; the host is an IPv4
- * address, a bracketed IPv6 address with an optional scope ("[fe80::1%25eth0]", "[::1]"), or a
- * name.  Rank 0 binds exactly that address, and another rank the address of its own from which it
- * reached rank 0.  A name may stand for several addresses of rank 0's host, or there for loopback
- * (127.0.1.1): such a rank 0, and ranks beside it that reached it by loopback, bind all addresses,
- * so that ranks of other hosts can come.  With world_size 1 the URL may be NULL and no socket is
+ * rendezvous_url: "single://", "tcp://host:port", "rdma://host:port", which is the same and asks
+ * for RDMA between ranks, also over software devices, "gloo+tcp://host:port", or
+ * "tb5://host/cluster", where ranks of that cluster find each other at one of a few ports.  The
+ * host is an IPv4 address, a bracketed IPv6 address with an optional scope ("[fe80::1%25eth0]",
+ * "[::1]"), or a name.  Rank 0 binds exactly that address, and another rank the address of its own
+ * from which it reached rank 0.  A name may stand for several addresses of rank 0's host, or there
+ * for loopback (127.0.1.1): such a rank 0, and ranks beside it that reached it by loopback, bind
+ * all addresses, so that ranks of other hosts can come.  With world_size 1 the URL may be NULL and
+ * no socket is
  * opened.
  *
  * Or descriptors of connected stream sockets (socket pairs, say, that ranks have inherited), which

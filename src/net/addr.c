@@ -116,21 +116,58 @@ static tc_status_t parse_host(const char *text, const char *rest, struct tci_url
     return parse_port(text, colon + 1, &url->port, error);
 }
 
+/* Eight ports of its own, more or less, below those that systems choose from: 21000 … 29191. */
+static unsigned cluster_port(const char *cluster)
+{
+    uint32_t hash = UINT32_C(2166136261);
+
+    for (; *cluster != '\0'; cluster++)
+        hash = (hash ^ (unsigned char)*cluster) * UINT32_C(16777619);
+    return 21000 + hash % 1024 * TCI_CLUSTER_PORTS;
+}
+
+static tc_status_t parse_place(const char *text, const char *rest, struct tci_url *url,
+                               struct tci_error *error)
+{
+    return *rest == '[' ? parse_bracketed(text, rest + 1, url, error)
+                        : parse_host(text, rest, url, error);
+}
+
+/* "host/cluster" as "host:port". */
+static tc_status_t parse_cluster(const char *text, const char *rest, struct tci_url *url,
+                                 struct tci_error *error)
+{
+    const char *slash = strchr(rest, '/');
+    size_t len = slash != NULL ? (size_t)(slash - rest) : 0;
+    const char *cluster = slash != NULL ? slash + 1 : "";
+    char place[sizeof url->host + 64];
+
+    if (slash == NULL || *cluster == '\0')
+        return REFUSE(error, text, "the name of the cluster is missing: write host/cluster", text);
+    if (strlen(cluster) >= sizeof url->cluster || cluster[strspn(cluster, NAME)] != '\0')
+        return REFUSE(error, text, "the name of a cluster is 1 to 63 letters, digits and - . _",
+                      text);
+    if (len >= sizeof url->host)
+        return REFUSE(error, text, "the host is longer than 255 characters", text);
+    (void)snprintf(place, sizeof place, "%.*s:%u", (int)len, rest, cluster_port(cluster));
+    (void)snprintf(url->cluster, sizeof url->cluster, "%s", cluster);
+    if (rest[0] != '[' && memchr(rest, ':', len) != NULL)
+        return REFUSE(error, text, "the cluster has a name, and no port: write host/cluster", text);
+    return parse_place(text, place, url, error);
+}
+
 tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_error *error)
 {
     static const struct {
         const char *text;
         enum tci_scheme scheme;
     } schemes[] = {
-        {"tcp://", TCI_SCHEME_TCP},
-        {"gloo+tcp://", TCI_SCHEME_TCP},
-        {"single://", TCI_SCHEME_SINGLE},
+        {"tcp://", TCI_SCHEME_TCP}, {"gloo+tcp://", TCI_SCHEME_TCP},  {"rdma://", TCI_SCHEME_TCP},
+        {"tb5://", TCI_SCHEME_TCP}, {"single://", TCI_SCHEME_SINGLE},
     };
     static const struct {
         const char *scheme, *instead;
     } others[] = {
-        {"tb5://", "use tcp://host:port over that link"},
-        {"rdma://", "use tcp://host:port"},
         {"file:///", "use tcp://host:port"},
         {"env://", "call tc_dist_init_env"},
     };
@@ -157,12 +194,14 @@ tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_
     if (rest == NULL)
         return REFUSE(
             error, text,
-            "it begins with no known scheme; there are tcp://, gloo+tcp://, fd:// and single://",
+            "it begins with no known scheme; there are tcp://, rdma://, tb5://, gloo+tcp://, fd:// "
+            "and single://",
             text);
 
     if (url.scheme == TCI_SCHEME_TCP) {
-        status = *rest == '[' ? parse_bracketed(text, rest + 1, &url, error)
-                              : parse_host(text, rest, &url, error);
+        url.wants_rdma = strncmp(text, "rdma://", 7) == 0;
+        status = strncmp(text, "tb5://", 6) == 0 ? parse_cluster(text, rest, &url, error)
+                                                 : parse_place(text, rest, &url, error);
         if (status != TC_OK)
             return status;
     }

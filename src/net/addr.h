@@ -14,13 +14,19 @@ struct tci_addr {
     struct sockaddr_storage sa;
 };
 
-/* A rendezvous URL, cut in its parts: "tcp://host:port", "gloo+tcp://…", "single://…". */
+/* A rendezvous URL, cut in its parts: "tcp://host:port", "gloo+tcp://…", "rdma://…", "single://…",
+ * or "tb5://host/cluster", whose port is made of the cluster's name. */
 enum tci_scheme { TCI_SCHEME_SINGLE, TCI_SCHEME_TCP };
 struct tci_url {
     enum tci_scheme scheme;
     char host[256]; /* name, IPv4 or IPv6 without brackets, "%scope" kept */
     uint16_t port;
+    bool wants_rdma; /* rdma:// */
+    char
+        cluster[64]; /* of tb5://: ranks of that cluster meet at one of TCI_CLUSTER_PORTS ports from
+                       * that one on; else "" */
 };
+enum { TCI_CLUSTER_PORTS = 8 };
 tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_error *error);
 
 /* A literal address, "10.0.0.7", "::1" or "fe80::1%eth0"; false for anything else, as a name. */

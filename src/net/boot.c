@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -267,6 +268,16 @@ static tc_status_t parse_place(struct tci_place *place, struct tci_error *error)
     return error->pub.status;
 }
 
+/* Ranks of a cluster are told from others by its name. */
+static void meet_in_cluster(struct tci_boot *boot)
+{
+    const char *cluster = boot->url.cluster;
+
+    boot->meeting.ports = TCI_CLUSTER_PORTS;
+    (void)crypto_generichash(boot->meeting.job, sizeof boot->meeting.job,
+                             (const unsigned char *)cluster, strlen(cluster), NULL, 0);
+}
+
 static tc_status_t check(struct tci_boot *boot)
 {
     const struct tci_boot_result *result = &boot->result;
@@ -274,6 +285,8 @@ static tc_status_t check(struct tci_boot *boot)
 
     if (boot->role != &tci_boot_row)
         status = tci_url_parse(boot->text, &boot->url, &boot->error);
+    if (status == TC_OK && boot->url.cluster[0] != '\0')
+        meet_in_cluster(boot);
     if (status == TC_OK)
         status = parse_place(&boot->place, &boot->error);
     if (status != TC_OK)
