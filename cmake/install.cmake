@@ -4,13 +4,15 @@ include(CMakePackageConfigHelpers)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tcdist)
 
+# Components: runtime, dev, tools; each a package (package.cmake).
 install(TARGETS tcdist tcdist_static EXPORT tcdist
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY include/tcdist DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+install(DIRECTORY include/tcdist DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
         FILES_MATCHING PATTERN "*.h")
 
-install(EXPORT tcdist FILE tcdistTargets.cmake NAMESPACE tcdist:: DESTINATION ${config_dir})
+install(EXPORT tcdist FILE tcdistTargets.cmake NAMESPACE tcdist:: DESTINATION ${config_dir}
+        COMPONENT dev)
 configure_package_config_file(cmake/tcdistConfig.cmake.in
     ${CMAKE_CURRENT_BINARY_DIR}/tcdistConfig.cmake INSTALL_DESTINATION ${config_dir})
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/tcdistConfigVersion.cmake
@@ -18,7 +20,7 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/tcdistConfigVersion
 install(FILES
     ${CMAKE_CURRENT_BINARY_DIR}/tcdistConfig.cmake
     ${CMAKE_CURRENT_BINARY_DIR}/tcdistConfigVersion.cmake
-    DESTINATION ${config_dir})
+    DESTINATION ${config_dir} COMPONENT dev)
 
 # The prefix is found from where the file lies, so an installed tree may be moved.
 file(RELATIVE_PATH pc_to_prefix
@@ -26,11 +28,22 @@ file(RELATIVE_PATH pc_to_prefix
 string(REGEX REPLACE "/$" "" pc_to_prefix ${pc_to_prefix})
 configure_file(cmake/tcdist.pc.in ${CMAKE_CURRENT_BINARY_DIR}/tcdist.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tcdist.pc
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 
 foreach(section 1 3 5 7)
     file(GLOB pages CONFIGURE_DEPENDS docs/man/*.${section})
-    install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+    install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT tools)
 endforeach()
 
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# Completions of bash are named as the tool; a unit of systemd is a template.
+file(GLOB completions CONFIGURE_DEPENDS tools/completion/*.bash)
+foreach(completion IN LISTS completions)
+    cmake_path(GET completion STEM tool)
+    install(FILES ${completion} RENAME ${tool} COMPONENT tools
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+endforeach()
+file(GLOB units CONFIGURE_DEPENDS examples/systemd/*.service examples/systemd/*.target)
+install(FILES ${units} DESTINATION lib/systemd/system COMPONENT tools)
+
+install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
+include(cmake/package.cmake)

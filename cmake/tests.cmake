@@ -246,10 +246,20 @@ if(NOT TCDIST_SANITIZE)
         ${PROJECT_SOURCE_DIR}/bench/two_hosts.sh ${PROJECT_BINARY_DIR} 200mbit fast 1K)
     set_tests_properties(two_hosts PROPERTIES RUN_SERIAL ON)
 endif()
+tcdist_add_house_test(docs_facts ${house}/check_docs_facts.sh ${PROJECT_SOURCE_DIR})
+tcdist_add_house_test(docs_site ${house}/check_site.sh ${PROJECT_SOURCE_DIR})
+if(NOT TCDIST_SANITIZE)
+    tcdist_add_house_test(docs_code
+        ${house}/check_docs.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
+endif()
 tcdist_add_house_test(scripts ${house}/check_scripts.sh ${PROJECT_SOURCE_DIR})
 if(NOT TCDIST_SANITIZE)
     tcdist_add_house_test(exports
         ${house}/check_exports.sh ${PROJECT_SOURCE_DIR} $<TARGET_FILE:tcdist>)
+    tcdist_add_house_test(package
+        ${house}/install/check_package.sh ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
+    tcdist_add_house_test(kubernetes /usr/bin/python3 ${house}/check_kubernetes.py
+        ${PROJECT_SOURCE_DIR}/examples/kubernetes/job.yaml ${PROJECT_BINARY_DIR}/examples)
     tcdist_add_house_test(install
         ${house}/install/check_install.sh ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
 endif()
