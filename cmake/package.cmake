@@ -19,7 +19,8 @@ set(CPACK_DEBIAN_PACKAGE_HOMEPAGE "")
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 
 # The so-name is in the name, so that two of them can be installed.
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libtcdist${PROJECT_VERSION_MAJOR})
+set(runtime libtcdist${PROJECT_VERSION_MAJOR})
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ${runtime})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_RUNTIME_DESCRIPTION
     "Moves tensors between processes. This package has the shared library.")
@@ -28,15 +29,17 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_GENERATE_SHLIBS_POLICY "=")
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libtcdist-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEV_DESCRIPTION
-    "Moves tensors between processes. This package has headers, the static library,\n what pkg-config and CMake need, and the documentation.")
-set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${CPACK_DEBIAN_RUNTIME_PACKAGE_NAME} (= ${PROJECT_VERSION}-1)")
-
-set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "libevent-dev, libsodium-dev, libcjson-dev") # to link statically
+string(CONCAT CPACK_DEBIAN_DEV_DESCRIPTION
+    "Moves tensors between processes. This package has headers, the static library,\n"
+    " and what pkg-config and CMake need.")
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${runtime} (= ${PROJECT_VERSION}-1)")
+# To link statically.
+set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "libevent-dev, libsodium-dev, libcjson-dev")
 
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME tcdist-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
-set(CPACK_DEBIAN_TOOLS_DESCRIPTION
-    "Moves tensors between processes. This package has the launcher, the tools with\n their manual pages, and templates of units for systemd.")
+string(CONCAT CPACK_DEBIAN_TOOLS_DESCRIPTION
+    "Moves tensors between processes. This package has the launcher, the tools with\n"
+    " their manual pages, and templates of units for systemd.")
 
 include(CPack)

@@ -4,14 +4,14 @@
 #
 # Usage: check_docs.sh SOURCE_DIR BUILD_DIR C_COMPILER [PAGE...]
 #
-# The library is installed into a scratch prefix, and each page has a folder of its own, in which its
-# blocks are taken one after the other, as a reader does:
+# The library is installed into a scratch prefix, and each page has a folder of its own, in which
+# its blocks are taken one after the other, as a reader does:
 #
 #   a C block with main()          compiled with all warnings, run on two ranks by tcrun
 #   <!-- file: hello.c -->         the block is that file, for the sh blocks behind it
-#   <!-- wrapper: NAME -->         a part of a program: put into tests/docs/NAME.c.in, compiled and run
-#                                  on two ranks; without the comment it is put into group.c.in.  A
-#                                  wrapper of inner parts says that it is compiled, not linked.
+#   <!-- wrapper: NAME -->         a part of a program: put into tests/docs/NAME.c.in, compiled and
+#                                  run on two ranks; without the comment it is put into group.c.in.
+#                                  A wrapper of inner parts says that it is compiled, not linked.
 #   a sh block                     run by sh -eu; examples, and build/release, are there
 #   <!-- not run: WHY -->          compiled, or looked at by sh -n, but not run
 
@@ -54,7 +54,8 @@ d}" "$source_dir/tests/docs/$wrapper.c.in" >"$file.whole.c" || return 1
     fi
     if head -n 1 "$file" | grep -q 'compiled, not linked'; then
         "$compiler" -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -D_GNU_SOURCE \
-            -I"$source_dir/include" -I"$source_dir/src" -I"$source_dir/tests" "$file" >"$work/log" 2>&1
+            -I"$source_dir/include" -I"$source_dir/src" -I"$source_dir/tests" \
+            "$file" >"$work/log" 2>&1
         return
     fi
     compile "$file" "$file.program" || return 1

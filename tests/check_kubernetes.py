@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Usage: check_kubernetes.py MANIFEST [FOLDER_OF_PROGRAMS]
 
-The schema is that of the API's own description, from which the classes of python3-kubernetes are made:
-each field has to be one that its object has, of its type, and each required one has to be there.
-With a folder the ranks are started here, with the environment that the manifest gives them."""
+The schema is that of the API's own description, from which the classes of python3-kubernetes are
+made: each field has to be one that its object has, of its type, and each required one has to be
+there.  With a folder the ranks are started here, with the environment that the manifest gives."""
 
 import os
 import re
@@ -20,13 +20,17 @@ except ImportError as missing:
     print(f"skipped: {missing} (Debian: python3-kubernetes, python3-yaml)")
     sys.exit(77)
 
-KINDS = {("v1", "Service"): "V1Service", ("v1", "Secret"): "V1Secret", ("batch/v1", "Job"): "V1Job"}
+KINDS = {
+    ("v1", "Service"): "V1Service",
+    ("v1", "Secret"): "V1Secret",
+    ("batch/v1", "Job"): "V1Job",
+}
 PLAIN = {"str": str, "int": int, "bool": bool, "float": (int, float)}
 wrong = []
 
 
 def check(value, kind, where):
-    """Whether a value is of a type of the API, as "V1Job", "list[V1Container]", "dict(str, str)"."""
+    """Whether a value is of a type of the API: "V1Job", "list[V1Container]", "dict(str, str)"."""
     listed = re.fullmatch(r"list\[(.*)\]", kind)
     mapped = re.fullmatch(r"dict\((?:str), (.*)\)", kind)
     if listed:
@@ -76,12 +80,14 @@ def environment(container, index, secrets):
     for entry in container["env"]:
         source = entry.get("valueFrom", {})
         if "fieldRef" in source:
-            need("job-completion-index" in source["fieldRef"]["fieldPath"], "another field than the index")
+            path = source["fieldRef"]["fieldPath"]
+            need("job-completion-index" in path, "another field than the index")
             result[entry["name"]] = str(index)
         elif "secretKeyRef" in source:
             reference = source["secretKeyRef"]
-            need(reference["key"] in secrets.get(reference["name"], {}), "a secret that is not there")
-            result[entry["name"]] = secrets.get(reference["name"], {}).get(reference["key"], "")
+            secret = secrets.get(reference["name"], {})
+            need(reference["key"] in secret, "a secret that is not there")
+            result[entry["name"]] = secret.get(reference["key"], "")
         else:
             result[entry["name"]] = entry["value"]
     return result
@@ -94,14 +100,15 @@ def check_together(service, job, container, env):
     size = spec["completions"]
     need(spec["completionMode"] == "Indexed", "the job is not indexed")
     need(spec["parallelism"] == size, "not all pods run at once")
-    need(env["TCDIST_WORLD_SIZE"] == str(size), "TCDIST_WORLD_SIZE is not the number of completions")
+    need(env["TCDIST_WORLD_SIZE"] == str(size), "TCDIST_WORLD_SIZE is not that of completions")
     need(service["spec"]["clusterIP"] == "None", "the service is not headless")
-    need(pod["spec"]["subdomain"] == service["metadata"]["name"], "the subdomain is not the service")
+    name = service["metadata"]["name"]
+    need(pod["spec"]["subdomain"] == name, "the subdomain is not the service")
     for key, value in service["spec"]["selector"].items():
         need(pod["metadata"]["labels"].get(key) == value, f"the service does not select by {key}")
     port = service["spec"]["ports"][0]["port"]
     need(container["ports"][0]["containerPort"] == port, "the ports differ")
-    url = f"tcp://{job['metadata']['name']}-0.{service['metadata']['name']}:{port}"
+    url = f"tcp://{job['metadata']['name']}-0.{name}:{port}"
     need(env["TCDIST_RENDEZVOUS"] == url, f"TCDIST_RENDEZVOUS is not {url}")
 
 

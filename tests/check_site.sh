@@ -1,5 +1,5 @@
 #!/bin/bash
-# check_site.sh - the site of the documentation is made without a warning, and its links lead somewhere.
+# check_site.sh - the site of the documentation is made, and its links lead somewhere.
 # SPDX-License-Identifier: Apache-2.0
 #
 # Usage: check_site.sh SOURCE_DIR

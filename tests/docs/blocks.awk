@@ -3,8 +3,8 @@
 #
 # awk -v page=NAME -v out=DIR -f blocks.awk PAGE.md
 #
-# Each block of a language becomes DIR/NAME-LINE.LANGUAGE; a line "FILE LANGUAGE WORD REST" says what
-# the comment before it asks for: <!-- file: hello.c -->, <!-- wrapper: plain -->,
+# Each block of a language becomes DIR/NAME-LINE.LANGUAGE; a line "FILE LANGUAGE WORD REST" says
+# what the comment before it asks for: <!-- file: hello.c -->, <!-- wrapper: plain -->,
 # <!-- not run: it takes ten minutes --> or nothing ("-").
 
 /^<!-- (file|wrapper|not run): .* -->$/ {

@@ -1,11 +1,12 @@
 #!/bin/bash
-# check_package.sh - makes the Debian packages, installs them into a root of their own, uses them there.
+# check_package.sh - makes the Debian packages, and uses them in a root of their own.
 # SPDX-License-Identifier: Apache-2.0
 #
 # Usage: check_package.sh BUILD_DIR C_COMPILER
 #
-# The root is this system seen through an overlay whose changes stay in memory: a clean one as far as
-# tcdist goes, with the compiler that is here.  Nothing of it is left.  It needs root and overlayfs.
+# The root is this system seen through an overlay whose changes stay in memory: a clean one as far
+# as tcdist goes, with the compiler that is here.  Nothing of it is left.  It needs root and
+# overlayfs.
 
 set -u
 build_dir=$(cd "$1" && pwd)
@@ -15,10 +16,10 @@ here=$(cd "$(dirname "$0")" && pwd)
 if [[ ${3:-} == inside ]]; then
     # In a mount namespace of its own.
     work=$4
-    mount -t tmpfs tmpfs "$work/over" && mkdir "$work/over/up" "$work/over/work" "$work/over/root" &&
-        mount -t overlay overlay "$work/over/root" \
-            -o "lowerdir=/,upperdir=$work/over/up,workdir=$work/over/work" || exit 77
-    root=$work/over/root
+    over=$work/over root=$work/over/root
+    mount -t tmpfs tmpfs "$over" && mkdir "$over/up" "$over/work" "$root" &&
+        mount -t overlay overlay "$root" \
+            -o "lowerdir=/,upperdir=$over/up,workdir=$over/work" || exit 77
     mount --bind /proc "$root/proc" && mount --bind /dev "$root/dev" &&
         mount -t tmpfs tmpfs "$root/tmp" && mkdir "$root/tmp/use" || exit 77
     cp "$work"/debs/*.deb "$here/consumer.c" "$here/CMakeLists.txt" "$root/tmp/use/" || exit 1
