@@ -1,19 +1,15 @@
-/* dist.c - the public calls about groups: init, environment, sub-groups, health. */
+/* dist.c - the public calls about groups: init, sub-groups, health. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tcdist/dist.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "auth.h"
 #include "core/alloc.h"
 #include "core/base.h"
 #include "group.h"
+#include "join_env.h"
 #include "names.h"
-#include "net/addr.h"
 
 void tc_dist_options_default(tc_dist_options *options)
 {
@@ -29,6 +25,9 @@ void tc_dist_options_default(tc_dist_options *options)
 tc_future *tc_dist_init_async(tc_context *context, const tc_dist_options *options,
                               tc_dist_ctx **out)
 {
+    if (context != NULL && options != NULL && out != NULL &&
+        tci_join_is_env(options->rendezvous_url))
+        return tci_join_env(context, options, out);
     return tci_join(context, options, &(struct tci_join_how){.keyring = NULL}, out);
 }
 
@@ -68,8 +67,7 @@ tc_status_t tc_dist_init(tc_context *context, tc_dist_backend_t backend, int wor
     fill(&options, backend, world_size, rank, rendezvous_url);
     if (context != NULL && !is_outside(context, "dist_init"))
         return TC_ERR_INVALID_ARG;
-    return wait_and_release(
-        tci_join(context, &options, &(struct tci_join_how){.keyring = NULL}, out));
+    return wait_and_release(tc_dist_init_async(context, &options, out));
 }
 
 tc_status_t tc_dist_init_authenticated(tc_context *context, tc_dist_backend_t backend,
@@ -101,136 +99,6 @@ tc_status_t tc_dist_init_authenticated(tc_context *context, tc_dist_backend_t ba
     joined = tci_join(context, &options, &how, out);
     tci_keyring_unref(how.keyring);
     return wait_and_release(joined);
-}
-
-/* ---- the launcher's environment ----------------------------------------------------------- */
-
-/* A whole number in low … high from a variable; `otherwise` when it is not set. */
-static bool read_number(const char *name, int low, int high, int otherwise, int *out)
-{
-    const char *text = getenv(name);
-    char *end;
-
-    *out = otherwise;
-    if (text == NULL || *text == '\0')
-        return true;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (errno == 0 && *end == '\0' && value >= low && value <= high) {
-        *out = (int)value;
-        return true;
-    }
-    tci_fail(TC_ERR_INVALID_ARG, "dist_init_env", "%s is \"%s\": it must be a number in %d … %d",
-             name, text, low, high);
-    return false;
-}
-
-static tc_status_t refuse(const char *name, const char *text, const char *why)
-{
-    return tci_fail(TC_ERR_INVALID_ARG, "dist_init_env", "%s is \"%.80s\": %s", name, text, why);
-}
-
-/* What several ranks need; false says which variable is wrong. */
-static bool check_environment(const tc_dist_options *options)
-{
-    const char *url = options->rendezvous_url;
-    struct tci_error error = {0};
-    struct tci_url parsed;
-    int listens = 0;
-    socklen_t len = sizeof(listens);
-
-    if (tci_url_parse(url, &parsed, &error) != TC_OK) {
-        tci_fail(error.pub.status, "dist_init_env", "TCDIST_RENDEZVOUS: %s", error.text);
-        return false;
-    }
-    if (parsed.scheme == TCI_SCHEME_SINGLE) {
-        refuse("TCDIST_RENDEZVOUS", url, "that is one process, TCDIST_WORLD_SIZE is more");
-        return false;
-    }
-    if (options->listen_fd >= 0 &&
-        (getsockopt(options->listen_fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) != 0 ||
-         !listens)) {
-        refuse("TCDIST_RENDEZVOUS_FD", getenv("TCDIST_RENDEZVOUS_FD"),
-               "that is no listening socket of this process: let rank 0 inherit one, or unset it");
-        return false;
-    }
-    return true;
-}
-
-static bool read_environment(tc_dist_options *options)
-{
-    tc_dist_options_default(options);
-    if (getenv("TCDIST_RANK") != NULL && getenv("TCDIST_WORLD_SIZE") == NULL) {
-        tci_fail(TC_ERR_INVALID_ARG, "dist_init_env",
-                 "TCDIST_RANK is set, but TCDIST_WORLD_SIZE is not set: set both, or neither");
-        return false;
-    }
-    if (!read_number("TCDIST_WORLD_SIZE", 1, INT_MAX, 1, &options->world_size) ||
-        !read_number("TCDIST_RANK", 0, options->world_size - 1, -1, &options->rank) ||
-        !read_number("TCDIST_RENDEZVOUS_FD", 0, INT_MAX, -1, &options->listen_fd))
-        return false;
-    options->rendezvous_url = getenv("TCDIST_RENDEZVOUS");
-    if (options->world_size == 1) {
-        options->rank = 0;
-        options->listen_fd = -1;
-        options->rendezvous_url = NULL;
-        return true;
-    }
-    if (options->rank < 0 || options->rendezvous_url == NULL) {
-        tci_fail(TC_ERR_INVALID_ARG, "dist_init_env",
-                 "TCDIST_WORLD_SIZE is %d, but %s is not set: start the program with tcrun, or set "
-                 "TCDIST_RANK, TCDIST_WORLD_SIZE and TCDIST_RENDEZVOUS",
-                 options->world_size, options->rank < 0 ? "TCDIST_RANK" : "TCDIST_RENDEZVOUS");
-        return false;
-    }
-    if (options->rank != 0)
-        options->listen_fd = -1;
-    return check_environment(options);
-}
-
-struct find_env {
-    tc_context *context;
-    tc_dist_ctx *found;
-};
-
-static void find_env_group(void *arg)
-{
-    struct find_env *find = arg;
-    struct tci_list *link;
-
-    for (link = find->context->groups.next; link != &find->context->groups; link = link->next) {
-        tc_dist_ctx *group = tci_container_of(link, tc_dist_ctx, link);
-        struct tci_error broken;
-
-        tci_comm_error(&group->comm, &broken);
-        if (group->is_from_env && group->state == TCI_GROUP_STANDS && broken.pub.status == TC_OK) {
-            group->owners++;
-            find->found = group;
-        }
-    }
-}
-
-tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out)
-{
-    struct find_env find = {.context = context};
-    tc_dist_options options;
-
-    if (context == NULL || out == NULL)
-        return tci_fail(TC_ERR_INVALID_ARG, "dist_init_env",
-                        "dist_init_env: context and out may not be NULL");
-    if (tci_context_is_foreign(context))
-        return tci_context_refuse(context, "dist_init_env");
-    if (!is_outside(context, "dist_init_env"))
-        return TC_ERR_INVALID_ARG;
-    tci_loop_call(tci_loop_of(context->exec), find_env_group, &find);
-    if (find.found != NULL) {
-        *out = find.found;
-        return TC_OK;
-    }
-    if (!read_environment(&options))
-        return tc_last_error()->status;
-    return wait_and_release(
-        tci_join(context, &options, &(struct tci_join_how){.is_from_env = true}, out));
 }
 
 /* ---- sub-groups --------------------------------------------------------------------------- */

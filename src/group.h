@@ -88,6 +88,9 @@ void tci_shrink_fini(tc_dist_ctx *group);
  * themselves by, shared; NULL: the key of the context, where it has one.  Any thread. */
 struct tci_join_how {
     bool is_from_env;
+    struct tci_meeting meeting; /* what a launcher says besides; all zero: nothing */
+    int connections;            /* of each link; 0: as the context has it */
+    int carrier;                /* enum tci_carrier */
     struct tci_keyring *keyring;
 };
 tc_future *tci_join(tc_context *context, const tc_dist_options *options,

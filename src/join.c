@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "algo/figures.h"
+#include "backend.h"
 #include "config.h"
 #include "core/alloc.h"
 #include "core/assert.h"
@@ -13,8 +14,10 @@
 #include "core/mux.h"
 #include "gloo.h"
 #include "group.h"
+#include "join_env.h"
 #include "key.h"
 #include "layout.h"
+#include "meet/meet.h"
 #include "names.h"
 #include "near.h"
 #include "net/sock.h"
@@ -40,6 +43,9 @@ struct join {
     uint64_t *labels;   /* owned: where the ranks are; NULL: to be found out */
     struct tci_keyring *keyring; /* shared; NULL: nobody has to prove anything */
     bool is_from_env;
+    struct tci_meeting meeting;
+    int connections;   /* of each link; 0: of the context */
+    int carrier;       /* enum tci_carrier */
     bool is_named;     /* rank 0 has an identity; agreed */
     char *identity;    /* owned, or NULL */
     tc_dist_ctx **out; /* borrowed until the future has settled */
@@ -252,11 +258,16 @@ static void have_met(void *arg, tc_status_t status, const struct tci_error *erro
     struct tci_hosts *hosts;
 
     join->boot = NULL;
+    if (status == TC_OK)
+        status = tci_backend_fits((enum tci_carrier)join->carrier, result, &why);
     if (status != TC_OK) {
-        end_join(join, status, error);
+        end_join(join, status, why.pub.status != TC_OK ? &why : error);
+        tci_boot_result_fini(result);
         return;
     }
     agreed = result->agreed;
+    result->connections = join->connections;
+    result->is_apart = join->carrier == TCI_CARRY_TCP;
     join->is_ring = result->is_ring;
     memcpy(join->job, result->group_id, sizeof(join->job));
     tci_loop_set_local_ranks(tci_loop_of(join->context->exec), result->local_ranks);
@@ -335,6 +346,7 @@ static void begin(struct tci_task *task)
         .advertise = join->gloo.advertise != NULL ? join->gloo.advertise : join->reach.advertise,
         .interfaces = join->reach.interfaces,
         .labels = join->labels,
+        .meeting = join->meeting,
         .keyring = join->keyring,
         .deadline_ns = TCI_NEVER};
 
@@ -441,6 +453,8 @@ static tc_status_t check_url(const tc_dist_options *options, struct tci_error *e
         return error->pub.status;
     if (tci_row_is_meant(options->rendezvous_url))
         return check_row(options, error);
+    if (tci_meet_is_meant(options->rendezvous_url))
+        return tci_meet_check(options->rendezvous_url, error);
     if (options->rendezvous_url != NULL) {
         if (tci_url_parse(options->rendezvous_url, &url, error) != TC_OK)
             return error->pub.status;
@@ -554,6 +568,9 @@ tc_future *tci_join(tc_context *context, const tc_dist_options *options,
         return refuse(context, options, &error);
     }
     join->is_from_env = how->is_from_env;
+    join->meeting = how->meeting;
+    join->connections = how->connections;
+    join->carrier = how->carrier;
     join->out = out;
     future = join->future; /* once posted, the join may be over */
     context->exec->ops->post_remote(context->exec, &join->task);

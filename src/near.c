@@ -43,7 +43,7 @@ struct tci_transport *tci_near_open(tc_context *context, struct tci_transport *t
                                     .hosts = result->hosts,
                                     .eager_bytes = (size_t)result->agreed.eager_bytes,
                                     .is_on = read_switch("TCDIST_SHM", IS_ON) == 1 &&
-                                             context->config.encryption <= 0,
+                                             !result->is_apart && context->config.encryption <= 0,
                                     .may_read = read_switch("TCDIST_SHM_CMA", MAY_READ) == 1};
 
     if (config.is_on && result->local_ranks > 1)

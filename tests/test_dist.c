@@ -65,8 +65,8 @@ static const struct refusal refusals[] = {
     {TC_DIST_ANY, 1, 0, "nonsense", TC_ERR_INVALID_ARG, "nonsense", "tcp://"},
     {TC_DIST_ANY, 2, 0, "tb5://host", TC_ERR_INVALID_ARG, "tb5://host", "host/cluster"},
     {TC_DIST_ANY, 2, 0, "rdma://host", TC_ERR_INVALID_ARG, "rdma://host", "host:port"},
-    {TC_DIST_ANY, 2, 0, "file:///tmp/x", TC_ERR_UNSUPPORTED_FAMILY, "file:///", "tcp://"},
-    {TC_DIST_ANY, 2, 0, "env://", TC_ERR_UNSUPPORTED_FAMILY, "env://", "tc_dist_init_env"},
+    {TC_DIST_ANY, 2, 0, "file:///", TC_ERR_INVALID_ARG, "file:///", "path"},
+    {TC_DIST_ANY, 2, 0, "env://", TC_ERR_INVALID_ARG, "env://", "says rank 0 of 1"},
 };
 
 static void bad_arguments_are_refused_with_the_value_and_the_remedy(void **state)

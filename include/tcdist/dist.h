@@ -68,6 +68,11 @@ TC_API void tc_dist_options_default(tc_dist_options *options);
  * between neighbours, reduce-scatter with fast numerics; else TC_ERR_UNSUPPORTED.  Over descriptors
  * no key is proven: in a context that has one the call gives TC_ERR_UNSUPPORTED.
  *
+ * Or a place where rank 0 leaves word of its addresses, of all interfaces, and the others look for
+ * it: "file:///path/of/a/file" that all hosts see; "redis://host:6379/key", "etcd://host:2379/key";
+ * "pmi://", "pmix://" of the launcher; a path or key of its own for each job.  What an earlier job
+ * has left there does no harm.  Or "env://": where the environment says, tc_dist_init_env().
+ *
  * Errors: TC_ERR_INVALID_ARG, TC_ERR_UNSUPPORTED_FAMILY, TC_ERR_TIMEOUT (names the ranks that
  * did not come), TC_ERR_AUTH (a key that is not that of the others, where keys are given, names the
  * rank), TC_ERR_RENDEZVOUS, TC_ERR_TRANSPORT.  Not from a continuation. */
@@ -93,11 +98,37 @@ TC_API tc_status_t tc_dist_init_authenticated(tc_context *context, tc_dist_backe
 TC_API tc_future *tc_dist_init_async(tc_context *context, const tc_dist_options *options,
                                      tc_dist_ctx **out);
 
-/* Form the group that the launcher describes: TCDIST_RANK, TCDIST_WORLD_SIZE and
- * TCDIST_RENDEZVOUS (an URL as above; rank 0 may inherit its listening socket as
- * TCDIST_RENDEZVOUS_FD).  Without them a group of this process alone.  A second call gives
- * the same group, which then has one owner more. */
+/* Form the group that the launcher describes in the environment: tcrun, mlx.launch, torchrun,
+ * mpirun of Open MPI, a process manager with PMI (mpiexec.hydra), srun of Slurm, asked for in this
+ * order; docs/launchers.md has their variables.  Without any a group of this process alone.
+ *
+ * TCDIST_RENDEZVOUS, an URL as above, counts before the launcher's own place, and TCDIST_BACKEND
+ * says what is to carry the group: tc_dist_available().  What was chosen, by which variables, is
+ * said in the log at level info.  A second call gives the same group, which then has one owner
+ * more.  Errors: as tc_dist_init(); TC_ERR_INVALID_ARG names a variable that is missing or wrong;
+ * TC_ERR_UNSUPPORTED: what the launcher offers cannot be used here.  Not from a continuation. */
 TC_API tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out);
+
+/* What the environment says of this process's job. */
+typedef struct tc_dist_env {
+    int rank, world_size;       /* 0 and 1 without a launcher */
+    int local_rank, local_size; /* among the ranks of this host; -1: not said */
+    char launcher[16];          /* "tcdist", "mlx", "torchrun", "openmpi", "pmi", "slurm", "none" */
+    char variables[256];        /* that were read, with commas between them */
+    char others[256];           /* launchers whose variables are there too, and not used; "" */
+    char rendezvous[512];       /* the URL where the ranks meet; "" for a group of one */
+    char backend[16];           /* of TCDIST_BACKEND, or the launcher's */
+} tc_dist_env;
+
+/* Read the environment as tc_dist_init_env() does, and form nothing.  TC_OK, or its errors of
+ * variables that are missing or wrong; *out is written on success alone.  A process manager that
+ * gives ranks by PMI_PORT is asked, which takes as long as it takes to answer.  Any thread. */
+TC_API tc_status_t tc_dist_env_read(tc_dist_env *out);
+
+/* Whether groups can be carried by a backend here: "any", "ring", "tcp", "shm", "rdma", "jaccl" (by
+ * RDMA, too), "gloo", "single"; NULL is any.  TC_OK; TC_ERR_UNSUPPORTED, and tc_last_error() says
+ * what is missing; TC_ERR_INVALID_ARG for another name, and the error lists these.  Any thread. */
+TC_API tc_status_t tc_dist_available(const char *backend);
 
 /* Split a group: the ranks that give the same color form a group of their own, in which they are
  * numbered by their keys, and by their ranks in `group` where these are equal.

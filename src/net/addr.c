@@ -168,7 +168,6 @@ tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_
     static const struct {
         const char *scheme, *instead;
     } others[] = {
-        {"file:///", "use tcp://host:port"},
         {"env://", "call tc_dist_init_env"},
     };
     struct tci_url url = {.scheme = TCI_SCHEME_SINGLE};

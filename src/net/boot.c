@@ -14,6 +14,7 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "net/boot_conn.h"
+#include "net/boot_meet.h"
 #include "net/boot_role.h"
 #include "net/crypt.h"
 #include "net/host.h"
@@ -133,12 +134,12 @@ static void take_row(struct tci_boot_result *result, struct tci_row *row)
     tci_row_forget(row);
 }
 
-/* Rank 0 listens at the rendezvous. */
+/* Rank 0 listens at the rendezvous, if that is an address. */
 static bool init_place(struct tci_place *place, const struct tci_boot_config *config)
 {
     const char *text = config->listen_url != NULL ? config->listen_url : config->advertise;
 
-    if (text == NULL || config->rank == 0)
+    if (text == NULL || (config->rank == 0 && !tci_meet_is_meant(config->url)))
         return true;
     place->kind = config->listen_url != NULL ? TCI_PLACE_AT : TCI_PLACE_ADVERTISED;
     place->text = tci_strdup(text);
@@ -283,7 +284,9 @@ static tc_status_t check(struct tci_boot *boot)
     const struct tci_boot_result *result = &boot->result;
     tc_status_t status = TC_OK;
 
-    if (boot->role != &tci_boot_row)
+    if (boot->role != &tci_boot_row && tci_meet_is_meant(boot->text))
+        status = tci_boot_check_meet(boot);
+    else if (boot->role != &tci_boot_row)
         status = tci_url_parse(boot->text, &boot->url, &boot->error);
     if (status == TC_OK && boot->url.cluster[0] != '\0')
         meet_in_cluster(boot);

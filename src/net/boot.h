@@ -26,7 +26,9 @@ struct tci_agreed {
 /* What a launcher knows of the place where its job meets, beside the URL.  All zero: nothing. */
 struct tci_meeting {
     uint8_t job[TCI_GROUP_ID]; /* who comes to rank 0 with another is sent away, and looks on */
-    int ports;     /* rank 0 takes the first that is free of so many, from the URL's on; 0: 1 */
+    int ports; /* rank 0 takes the first that is free of so many, from the URL's on; 0: 1 */
+    bool
+        is_local; /* all ranks are on this host: they meet on loopback, where no address is given */
     bool is_loose; /* without any address of the URL's host, rank 0 listens on all it has */
 };
 
@@ -62,6 +64,8 @@ struct tci_boot_result {
     uint8_t group_id[TCI_GROUP_ID]; /* by rank 0; connections without it are strays */
     struct tci_agreed agreed;
     unsigned local_ranks;        /* on this host, this one included */
+    int connections;             /* of each link; 0: of the context */
+    bool is_apart;               /* ranks of one host share no memory, as they were told */
     bool is_ring;                /* links between neighbours are all there will ever be */
     struct tci_keyring *keyring; /* shared; or NULL */
     struct tci_crypt **crypts;   /* by what fds[] are sealed; an entry, or all, NULL: by nothing */

@@ -7,6 +7,7 @@
 
 #include "core/assert.h"
 #include "core/base.h"
+#include "net/boot_meet.h"
 #include "net/boot_root.h"
 #include "net/sock.h"
 #include "tcdist/reactor.h"
@@ -102,7 +103,7 @@ static void say_go(struct tci_root *root)
     go_if_all_sent(root);
 }
 
-static void tell(struct tci_root *root)
+void tci_guest_tell_all(struct tci_root *root)
 {
     struct tci_boot_result *result = &root->boot.result;
     size_t len = tci_boot_table_len(result->size);
@@ -221,8 +222,8 @@ static void welcome(struct tci_guest *guest, const struct tci_boot_join *join)
 
     if (!tci_boot_conn_send(&guest->conn, root->welcome, sizeof root->welcome))
         lose(guest, strerror(errno));
-    else if (root->joined == result->size - 1)
-        tell(root);
+    else if (root->joined == result->size - 1 && !tci_root_take_card(root))
+        tci_guest_tell_all(root);
 }
 
 static void on_join(struct tci_guest *guest)

@@ -8,11 +8,9 @@
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
-#include "net/boot_conn.h"
-#include "net/boot_role.h"
-#include "net/dial.h"
+#include "net/boot_meet.h"
+#include "net/boot_member.h"
 #include "net/iface.h"
-#include "net/resolve.h"
 #include "net/sock.h"
 #include "tcdist/reactor.h"
 
@@ -26,85 +24,57 @@
 
 enum { IFACES_MAX = 32 }; /* addresses of this host that are looked at */
 
-/*   NAMING --> DIALING --stands--> JOINING --WELCOME--> WAITING --TABLE--> HOLDING --GO--> ENDED
- *                 ^                   |                    |                  |
- *                 +--- no rank 0 -----+                    +---- REFUSE, loss, deadline --> ENDED
- *
- * (With a key PROVING lies between DIALING and JOINING, and goes where JOINING goes.)
- * (REFUSE and the deadline end every state.)
- */
-enum member_state {
-    MEMBER_NAMING,  /* until the name of the place to listen at is known */
-    MEMBER_DIALING, /* until a connection stands */
-    MEMBER_PROVING, /* whoever is there has to have the key, as we do */
-    MEMBER_JOINING, /* JOIN is sent; whoever is there may be a stranger */
-    MEMBER_WAITING, /* rank 0 knows us */
-    MEMBER_HOLDING, /* we have the table, READY is sent */
-    MEMBER_ENDED
-};
-
-struct member {
-    struct tci_boot boot;
-    enum member_state state;
-    bool is_in_grace;
-    struct tci_resolve *resolve; /* owned */
-    struct tci_addr place; /* with AT: where we listen; with ADVERTISED: where we are reached */
-    struct tci_dial *dial; /* owned */
-    struct tci_boot_conn conn;
-    uint8_t *table; /* owned */
-    uint8_t join[TCI_BOOT_HEAD + TCI_BOOT_JOIN_LEN];
-    uint8_t ready[TCI_BOOT_HEAD];
-    char stranger[TCI_ADDR_TEXT + 64]; /* who was no rank 0, and why */
-};
-
-static void set_state(struct member *member, enum member_state state)
+static void set_state(struct tci_member *member, enum tci_member_state state)
 {
     static const unsigned legal[] = {
-        [MEMBER_NAMING] = 1u << MEMBER_DIALING | 1u << MEMBER_ENDED,
-        [MEMBER_DIALING] = 1u << MEMBER_PROVING | 1u << MEMBER_JOINING | 1u << MEMBER_ENDED,
-        [MEMBER_PROVING] = 1u << MEMBER_DIALING | 1u << MEMBER_JOINING | 1u << MEMBER_ENDED,
-        [MEMBER_JOINING] = 1u << MEMBER_DIALING | 1u << MEMBER_WAITING | 1u << MEMBER_ENDED,
-        [MEMBER_WAITING] = 1u << MEMBER_HOLDING | 1u << MEMBER_ENDED,
-        [MEMBER_HOLDING] = 1u << MEMBER_ENDED,
-        [MEMBER_ENDED] = 0,
+        [TCI_MEMBER_NAMING] = 1u << TCI_MEMBER_DIALING | 1u << TCI_MEMBER_ENDED,
+        [TCI_MEMBER_DIALING] =
+            1u << TCI_MEMBER_PROVING | 1u << TCI_MEMBER_JOINING | 1u << TCI_MEMBER_ENDED,
+        [TCI_MEMBER_PROVING] =
+            1u << TCI_MEMBER_DIALING | 1u << TCI_MEMBER_JOINING | 1u << TCI_MEMBER_ENDED,
+        [TCI_MEMBER_JOINING] =
+            1u << TCI_MEMBER_DIALING | 1u << TCI_MEMBER_WAITING | 1u << TCI_MEMBER_ENDED,
+        [TCI_MEMBER_WAITING] = 1u << TCI_MEMBER_HOLDING | 1u << TCI_MEMBER_ENDED,
+        [TCI_MEMBER_HOLDING] = 1u << TCI_MEMBER_ENDED,
+        [TCI_MEMBER_ENDED] = 0,
     };
 
     TC_ASSERT((legal[member->state] >> state & 1u) != 0);
     member->state = state;
 }
 
-/* boot.error says why. */
-static void fail(struct member *member)
+void tci_member_fail(struct tci_member *member)
 {
-    set_state(member, MEMBER_ENDED);
+    set_state(member, TCI_MEMBER_ENDED);
     tci_resolve_cancel(member->resolve);
     member->resolve = NULL;
     tci_boot_conn_close(&member->conn);
     tci_dial_free(member->dial);
     member->dial = NULL;
+    tci_meet_close(member->meet);
+    member->meet = NULL;
     tci_boot_end(&member->boot, member->boot.error.pub.status);
 }
 
-static void fail_without(struct member *member, int cause, const char *doing)
+void tci_member_fail_without(struct tci_member *member, int cause, const char *doing)
 {
     errno = cause;
     (void)tci_error_system(&member->boot.error, cause == ENOMEM ? TC_ERR_ALLOC : TC_ERR_TRANSPORT,
                            doing);
-    fail(member);
+    tci_member_fail(member);
 }
 
-static void lose_root(struct member *member, const char *how)
+static void lose_root(struct tci_member *member, const char *how)
 {
     char where[TCI_ADDR_TEXT];
 
     tci_error_blame(&member->boot.error, TC_ERR_PEER_LOST, 0, TC_REASON_EXITED, "dist_init",
                     "rank 0 at %s went away before the group stood: %s",
                     tci_addr_print(&member->conn.peer, where), how);
-    fail(member);
+    tci_member_fail(member);
 }
 
-/* Whoever answers there, or does not, is no rank 0: look on. */
-static void leave_stranger(struct member *member, const char *how)
+void tci_member_leave(struct tci_member *member, const char *how)
 {
     char where[TCI_ADDR_TEXT];
 
@@ -115,15 +85,15 @@ static void leave_stranger(struct member *member, const char *how)
         close(member->boot.result.listener);
         member->boot.result.listener = -1;
     }
-    set_state(member, MEMBER_DIALING);
+    set_state(member, TCI_MEMBER_DIALING);
     tci_boot_wake(&member->boot, member->boot.deadline_ns);
     tci_dial_again(member->dial);
 }
 
-static void break_off(struct member *member, const char *how)
+static void break_off(struct tci_member *member, const char *how)
 {
-    if (member->state == MEMBER_PROVING || member->state == MEMBER_JOINING)
-        leave_stranger(member, how);
+    if (member->state == TCI_MEMBER_PROVING || member->state == TCI_MEMBER_JOINING)
+        tci_member_leave(member, how);
     else
         lose_root(member, how);
 }
@@ -131,7 +101,7 @@ static void break_off(struct member *member, const char *how)
 /* ---- The key --------------------------------------------------------------------------------- */
 
 /* There is a rank 0, and we do not come together: that does not change by trying again. */
-static void be_denied(struct member *member, const struct tci_auth *auth)
+static void be_denied(struct tci_member *member, const struct tci_auth *auth)
 {
     struct tci_boot *boot = &member->boot;
     char where[TCI_ADDR_TEXT], text[300];
@@ -140,21 +110,21 @@ static void be_denied(struct member *member, const struct tci_auth *auth)
                     "dist_init", "%s (rank 0 is at %s)", tci_auth_explain(auth, text, sizeof text),
                     tci_addr_print(&member->conn.peer, where));
     tci_boot_conn_part(&member->conn, NULL, 0);
-    fail(member);
+    tci_member_fail(member);
 }
 
-static void on_denied(struct member *member)
+static void on_denied(struct tci_member *member)
 {
     const struct tci_auth *auth = member->conn.auth;
 
     if (auth->reason == TCI_AUTH_GARBLED)
-        leave_stranger(member, "it does not speak as a rank 0 with a key does");
+        tci_member_leave(member, "it does not speak as a rank 0 with a key does");
     else
         be_denied(member, auth);
 }
 
 /* Whoever is there knows of no proof, and says that there will be no group. */
-static void on_refuse_without_proof(struct member *member)
+static void on_refuse_without_proof(struct tci_member *member)
 {
     const struct tci_auth auth = {.config = {.size = (uint32_t)member->boot.result.size,
                                              .self = (uint32_t)member->boot.result.rank},
@@ -163,10 +133,10 @@ static void on_refuse_without_proof(struct member *member)
     be_denied(member, &auth);
 }
 
-static tc_status_t take_place(struct member *member, struct tci_addr *reached_out);
+static tc_status_t take_place(struct tci_member *member, struct tci_addr *reached_out);
 
 /* Listen, and tell rank 0 where. */
-static void join(struct member *member)
+static void join(struct tci_member *member)
 {
     struct tci_boot_result *result = &member->boot.result;
     struct tci_boot_join join = {
@@ -178,17 +148,17 @@ static void join(struct member *member)
 
     memcpy(join.job, member->boot.meeting.job, TCI_GROUP_ID);
     if (take_place(member, &join.addr) != TC_OK) {
-        fail(member);
+        tci_member_fail(member);
         return;
     }
     tci_boot_head_encode(TCI_BOOT_JOIN, TCI_BOOT_JOIN_LEN, member->join);
     tci_boot_join_encode(&join, member->join + TCI_BOOT_HEAD);
-    set_state(member, MEMBER_JOINING);
+    set_state(member, TCI_MEMBER_JOINING);
     if (!tci_boot_conn_send(&member->conn, member->join, sizeof member->join))
-        leave_stranger(member, strerror(errno));
+        tci_member_leave(member, strerror(errno));
 }
 
-static void prove(struct member *member)
+static void prove(struct tci_member *member)
 {
     const struct tci_boot_result *result = &member->boot.result;
     const struct tci_auth_config config = {.keyring = result->keyring,
@@ -197,19 +167,19 @@ static void prove(struct member *member)
                                            .self = (uint32_t)result->rank,
                                            .size = (uint32_t)result->size};
 
-    set_state(member, MEMBER_PROVING);
+    set_state(member, TCI_MEMBER_PROVING);
     if (tci_boot_conn_prove(&member->conn, &config))
         return;
     if (errno == ENOMEM)
-        fail_without(member, ENOMEM, "join a group");
+        tci_member_fail_without(member, ENOMEM, "join a group");
     else
-        leave_stranger(member, strerror(errno));
+        tci_member_leave(member, strerror(errno));
 }
 
 /* ---- What rank 0 says ------------------------------------------------------------------------ */
 
 /* A rank that reached rank 0 by loopback is reached from another host where rank 0 is. */
-static void look_from_here(const struct member *member, int rank)
+static void look_from_here(const struct tci_member *member, int rank)
 {
     const struct tci_boot_result *result = &member->boot.result;
     uint16_t port = tci_addr_port(&result->addrs[rank]);
@@ -221,7 +191,7 @@ static void look_from_here(const struct member *member, int rank)
     tci_addr_set_port(&result->addrs[rank], port);
 }
 
-static void on_table(struct member *member)
+static void on_table(struct tci_member *member)
 {
     struct tci_boot_result *result = &member->boot.result;
     struct tci_addr local;
@@ -241,47 +211,47 @@ static void on_table(struct member *member)
     result->addrs[0] = member->conn.peer;
     result->local_ranks = tci_boot_count_local(result);
 
-    set_state(member, MEMBER_HOLDING);
+    set_state(member, TCI_MEMBER_HOLDING);
     tci_boot_head_encode(TCI_BOOT_READY, 0, member->ready);
     if (!tci_boot_conn_send(&member->conn, member->ready, sizeof member->ready))
         lose_root(member, strerror(errno));
 }
 
-static void on_go(struct member *member)
+static void on_go(struct tci_member *member)
 {
     if (!tci_boot_conn_is_idle(&member->conn)) {
         lose_root(member, "it does not wait for an answer");
         return;
     }
-    set_state(member, MEMBER_ENDED);
+    set_state(member, TCI_MEMBER_ENDED);
     tci_boot_hand_over(&member->boot, 0, &member->conn);
     tci_boot_end(&member->boot, TC_OK);
 }
 
-static void on_message(struct member *member)
+static void on_message(struct tci_member *member)
 {
     const struct tci_boot_head *head = &member->conn.head;
 
-    if (head->type == TCI_BOOT_REFUSE && member->state == MEMBER_PROVING) {
+    if (head->type == TCI_BOOT_REFUSE && member->state == TCI_MEMBER_PROVING) {
         on_refuse_without_proof(member);
     } else if (head->type == TCI_BOOT_REFUSE) {
         tci_boot_refuse_decode(member->conn.body, head->len, &member->boot.error);
-        fail(member);
+        tci_member_fail(member);
     } else if (head->version != TCI_BOOT_VERSION) {
         break_off(member, "it speaks another version of the rendezvous");
-    } else if (head->type == TCI_BOOT_WELCOME && member->state == MEMBER_JOINING) {
-        set_state(member, MEMBER_WAITING);
+    } else if (head->type == TCI_BOOT_WELCOME && member->state == TCI_MEMBER_JOINING) {
+        set_state(member, TCI_MEMBER_WAITING);
         tci_boot_wake(&member->boot, member->boot.deadline_ns);
-    } else if (head->type == TCI_BOOT_TABLE && member->state == MEMBER_WAITING) {
+    } else if (head->type == TCI_BOOT_TABLE && member->state == TCI_MEMBER_WAITING) {
         on_table(member);
-    } else if (head->type == TCI_BOOT_GO && member->state == MEMBER_HOLDING) {
+    } else if (head->type == TCI_BOOT_GO && member->state == TCI_MEMBER_HOLDING) {
         on_go(member);
     } else {
         break_off(member, "it says things out of turn");
     }
 }
 
-static void on_readable(struct member *member)
+static void on_readable(struct tci_member *member)
 {
     /* Bounded: each message moves the state on. */
     while (member->conn.fd >= 0) {
@@ -312,7 +282,7 @@ static void on_readable(struct member *member)
 
 static void on_conn(struct tci_watch *watch, uint32_t ready)
 {
-    struct member *member = tci_container_of(watch, struct member, conn.watch);
+    struct tci_member *member = tci_container_of(watch, struct tci_member, conn.watch);
 
     /* What can be read is looked at first: after a loss it may be the reason. */
     if ((ready & TC_READABLE) != 0)
@@ -325,7 +295,7 @@ static void on_conn(struct tci_watch *watch, uint32_t ready)
 
 /* The best address of the chosen interfaces, of the family by which rank 0 is reached if there is
  * one. */
-static tc_status_t choose(struct member *member, const struct tci_addr *local,
+static tc_status_t choose(struct tci_member *member, const struct tci_addr *local,
                           struct tci_addr *at_out)
 {
     struct tci_boot *boot = &member->boot;
@@ -348,7 +318,7 @@ static tc_status_t choose(struct member *member, const struct tci_addr *local,
 /* Listen where we are reached by those who reach rank 0, and nowhere else.  From loopback that
  * would be nobody of another host: then at all addresses, and who comes from there finds this rank
  * by that of rank 0. */
-static tc_status_t listen_beside(struct member *member, const struct tci_addr *local,
+static tc_status_t listen_beside(struct tci_member *member, const struct tci_addr *local,
                                  struct tci_addr *bound_out)
 {
     struct tci_boot *boot = &member->boot;
@@ -372,7 +342,7 @@ static tc_status_t listen_beside(struct member *member, const struct tci_addr *l
 
 /* The others come to the advertised address.  Where that is not of this host, something in front
  * of it (a translating router, an overlay) has to bring them to the same port here. */
-static tc_status_t listen_advertised(struct member *member, const struct tci_addr *local,
+static tc_status_t listen_advertised(struct tci_member *member, const struct tci_addr *local,
                                      struct tci_addr *reached_out)
 {
     struct tci_addr at = member->place, bound;
@@ -393,7 +363,7 @@ static tc_status_t listen_advertised(struct member *member, const struct tci_add
 }
 
 /* Listen, unless we do, and say where we are reached. */
-static tc_status_t take_place(struct member *member, struct tci_addr *reached_out)
+static tc_status_t take_place(struct tci_member *member, struct tci_addr *reached_out)
 {
     struct tci_addr local;
 
@@ -419,19 +389,19 @@ static tc_status_t take_place(struct member *member, struct tci_addr *reached_ou
     return TC_OK;
 }
 
-static void on_dialed(void *arg, int fd, const struct tci_addr *peer, int cause)
+void tci_member_dialed(void *arg, int fd, const struct tci_addr *peer, int cause)
 {
-    struct member *member = arg;
+    struct tci_member *member = arg;
 
     if (fd < 0) {
-        fail_without(member, cause, "connect to rank 0");
+        tci_member_fail_without(member, cause, "connect to rank 0");
         return;
     }
     if (tci_boot_conn_open(&member->conn, member->boot.loop, fd, peer) != 0) {
-        fail_without(member, errno, "watch the connection to rank 0");
+        tci_member_fail_without(member, errno, "watch the connection to rank 0");
         return;
     }
-    if (member->boot.meeting.ports > 1)
+    if (member->boot.meeting.ports > 1 || member->meet != NULL)
         tci_boot_wake(&member->boot,
                       tci_min(member->boot.deadline_ns, tci_boot_now(&member->boot) + PATIENCE_NS));
     if (member->boot.result.keyring != NULL)
@@ -440,14 +410,19 @@ static void on_dialed(void *arg, int fd, const struct tci_addr *peer, int cause)
         join(member);
 }
 
-static void start_dialing(struct member *member)
+static void start_dialing(struct tci_member *member)
 {
     struct tci_boot *boot = &member->boot;
 
-    set_state(member, MEMBER_DIALING);
-    member->dial = tci_dial_start(boot->loop, boot->url.host, boot->url.port, on_dialed, member);
+    set_state(member, TCI_MEMBER_DIALING);
+    if (tci_meet_is_meant(boot->text)) {
+        tci_member_find_card(member);
+        return;
+    }
+    member->dial =
+        tci_dial_start(boot->loop, boot->url.host, boot->url.port, tci_member_dialed, member);
     if (member->dial == NULL)
-        fail_without(member, ENOMEM, "join a group");
+        tci_member_fail_without(member, ENOMEM, "join a group");
     else
         tci_dial_spread(member->dial, boot->meeting.ports);
 }
@@ -455,7 +430,7 @@ static void start_dialing(struct member *member)
 /* A place of one's own is taken before anybody is told of it. */
 static void on_place(void *arg, const struct tci_addr *addrs, size_t count, const char *why)
 {
-    struct member *member = arg;
+    struct tci_member *member = arg;
     struct tci_boot *boot = &member->boot;
     struct tci_error error = {.pub = {.status = TC_OK}};
 
@@ -473,21 +448,21 @@ static void on_place(void *arg, const struct tci_addr *addrs, size_t count, cons
     if (boot->error.pub.status == TC_OK)
         start_dialing(member);
     else
-        fail(member);
+        tci_member_fail(member);
 }
 
-static void ask(struct member *member)
+static void ask(struct tci_member *member)
 {
     const struct tci_url *url = &member->boot.place.url;
 
     member->resolve = tci_resolve_start(member->boot.loop, url->host, url->port, on_place, member);
     if (member->resolve == NULL)
-        fail_without(member, errno, "look up the name to listen at");
+        tci_member_fail_without(member, errno, "look up the name to listen at");
 }
 
 static void begin(struct tci_boot *boot)
 {
-    struct member *member = tci_container_of(boot, struct member, boot);
+    struct tci_member *member = tci_container_of(boot, struct tci_member, boot);
     struct tci_addr literal;
 
     member->conn.fd = -1;
@@ -496,7 +471,7 @@ static void begin(struct tci_boot *boot)
     member->table = tci_alloc(member->conn.large_len);
     member->conn.large = member->table;
     if (member->table == NULL)
-        fail_without(member, ENOMEM, "join a group");
+        tci_member_fail_without(member, ENOMEM, "join a group");
     else if (boot->place.kind == TCI_PLACE_BESIDE)
         start_dialing(member);
     else if (tci_addr_from_text(boot->place.url.host, boot->place.url.port, &literal))
@@ -507,26 +482,30 @@ static void begin(struct tci_boot *boot)
 
 static void on_deadline(struct tci_boot *boot)
 {
-    struct member *member = tci_container_of(boot, struct member, boot);
+    struct tci_member *member = tci_container_of(boot, struct tci_member, boot);
     char where[TCI_ADDR_TEXT], time[32];
     const char *last = member->dial != NULL ? tci_dial_last(member->dial) : "";
     unsigned attempts = member->dial != NULL ? tci_dial_attempts(member->dial) : 0;
 
     (void)tci_boot_time(boot, time);
     (void)tci_addr_print(&member->conn.peer, where);
-    if ((member->state == MEMBER_WAITING || member->state == MEMBER_HOLDING) &&
+    if ((member->state == TCI_MEMBER_WAITING || member->state == TCI_MEMBER_HOLDING) &&
         !member->is_in_grace) {
         member->is_in_grace = true;
         tci_boot_wake(boot, tci_boot_now(boot) + GRACE_NS);
         return;
     }
     switch (member->state) {
-    case MEMBER_NAMING:
+    case TCI_MEMBER_NAMING:
         tci_error_set(&boot->error, TC_ERR_TIMEOUT, boot->result.rank, 0, "dist_init",
                       "rank %d has found no address for %.80s within %s: the name server is silent",
                       boot->result.rank, boot->place.text, time);
         break;
-    case MEMBER_DIALING:
+    case TCI_MEMBER_DIALING:
+        if (member->meet != NULL && member->dial == NULL) {
+            tci_member_blame_place(member, time);
+            break;
+        }
         tci_error_blame(
             &boot->error, TC_ERR_TIMEOUT, 0, TC_REASON_NEVER_STARTED, "dist_init",
             "rank %d has not reached rank 0 at %.80s within %s (%u attempt%s, the last: %s): %s",
@@ -538,50 +517,51 @@ static void on_deadline(struct tci_boot *boot)
                 ? "that name means this host itself here: see /etc/hosts"
                 : "start rank 0, or check that this address leads to it");
         break;
-    case MEMBER_PROVING:
-    case MEMBER_JOINING:
+    case TCI_MEMBER_PROVING:
+    case TCI_MEMBER_JOINING:
         tci_error_blame(&boot->error, TC_ERR_TIMEOUT, 0, TC_REASON_LOOP_STALLED, "dist_init",
                         "rank %d is connected to %s for %.80s, but rank 0 has not answered there "
                         "within %s: see whether it runs",
                         boot->result.rank, where, boot->text, time);
         break;
-    case MEMBER_WAITING:
-    case MEMBER_HOLDING:
+    case TCI_MEMBER_WAITING:
+    case TCI_MEMBER_HOLDING:
         tci_error_set(&boot->error, TC_ERR_TIMEOUT, 0, 0, "dist_init",
                       "rank 0 at %s knows rank %d, but the group does not stand within %s: other "
                       "ranks are missing, and rank 0 says which",
                       where, boot->result.rank, time);
         break;
-    case MEMBER_ENDED:
+    case TCI_MEMBER_ENDED:
         TC_UNREACHABLE();
     }
-    fail(member);
+    tci_member_fail(member);
 }
 
 static void on_timer(struct tci_boot *boot)
 {
-    struct member *member = tci_container_of(boot, struct member, boot);
+    struct tci_member *member = tci_container_of(boot, struct tci_member, boot);
 
     if (tci_boot_now(boot) >= boot->deadline_ns)
         on_deadline(boot);
-    else if (member->state == MEMBER_PROVING || member->state == MEMBER_JOINING)
-        leave_stranger(member, "it says nothing");
+    else if (member->state == TCI_MEMBER_PROVING || member->state == TCI_MEMBER_JOINING)
+        tci_member_leave(member, "it says nothing");
     else
         tci_boot_wake(boot, boot->deadline_ns);
 }
 
 static void fini(struct tci_boot *boot)
 {
-    struct member *member = tci_container_of(boot, struct member, boot);
+    struct tci_member *member = tci_container_of(boot, struct tci_member, boot);
 
     tci_resolve_cancel(member->resolve);
     tci_boot_conn_close(&member->conn);
     tci_dial_free(member->dial);
+    tci_meet_close(member->meet);
     tci_free(member->table);
 }
 
 const struct tci_boot_role tci_boot_member = {
-    .bytes = sizeof(struct member),
+    .bytes = sizeof(struct tci_member),
     .begin = begin,
     .on_timer = on_timer,
     .fini = fini,

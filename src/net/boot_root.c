@@ -9,6 +9,7 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/log.h"
+#include "net/boot_meet.h"
 #include "net/boot_root.h"
 #include "net/boot_text.h"
 #include "net/iface.h"
@@ -36,6 +37,8 @@ void tci_root_fail(struct tci_root *root)
     tci_watch_del(&root->listener);
     tci_resolve_cancel(root->resolve);
     root->resolve = NULL;
+    tci_meet_close(root->meet);
+    root->meet = NULL;
     tci_boot_end(&root->boot, root->boot.error.pub.status);
 }
 
@@ -49,7 +52,7 @@ void tci_root_fail_without(struct tci_root *root, int cause, const char *doing)
 
 /* ---- Where ----------------------------------------------------------------------------------- */
 
-static void collect(struct tci_root *root)
+void tci_root_collect(struct tci_root *root)
 {
     tci_root_set_state(root, TCI_ROOT_COLLECTING);
     root->boot.result.addrs[0] = root->bound;
@@ -129,7 +132,7 @@ static void begin_listening(struct tci_root *root, const struct tci_addr *addrs,
     tc_status_t status = listen_on_ports(root, addrs, count, is_named, &why);
 
     if (status == TC_OK) {
-        collect(root);
+        tci_root_collect(root);
         return;
     }
     if (errno == EADDRNOTAVAIL)
@@ -181,12 +184,14 @@ static void begin(struct tci_boot *boot)
         tci_root_fail_without(root, ENOMEM, "form a group");
     else if (getrandom(boot->result.group_id, TCI_GROUP_ID, 0) != TCI_GROUP_ID)
         tci_root_fail_without(root, errno, "draw a random group id");
-    else if (boot->result.listener >= 0) {
+    else if (boot->result.listener >= 0 && !tci_meet_is_meant(boot->text)) {
         if (tci_sock_adopt_listener(boot->result.listener, &root->bound, &boot->error) != TC_OK)
             tci_root_fail(root);
         else
-            collect(root);
-    } else if (tci_addr_from_text(boot->url.host, boot->url.port, &literal))
+            tci_root_collect(root);
+    } else if (tci_meet_is_meant(boot->text))
+        tci_root_leave_card(root);
+    else if (tci_addr_from_text(boot->url.host, boot->url.port, &literal))
         begin_listening(root, &literal, 1, false);
     else
         ask(root);
@@ -262,6 +267,7 @@ static void fini(struct tci_boot *boot)
     struct tci_root *root = tci_container_of(boot, struct tci_root, boot);
 
     tci_resolve_cancel(root->resolve);
+    tci_meet_close(root->meet);
     tci_watch_del(&root->listener);
     tci_door_clear(root);
     for (int rank = 1; rank < boot->result.size && root->guests != NULL; rank++) {

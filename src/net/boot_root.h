@@ -59,8 +59,10 @@ struct tci_root {
     struct tci_resolve *resolve;
     struct tci_watch listener;
     struct tci_addr bound;
-    uint64_t resume_ns; /* go on accepting, or ask for the name again; 0: not paused */
-    char why[128];      /* the name has no address */
+    uint64_t resume_ns;    /* go on accepting, or ask for the name again; 0: not paused */
+    char why[128];         /* the name has no address */
+    struct tci_meet *meet; /* owned; where a card of this rank is left; NULL: there is an address */
+    bool is_withdrawing;   /* all have joined, the card is taken away */
 
     struct tci_list strangers; /* of struct tci_guest, the oldest first */
     unsigned strangers_count, dropped;
@@ -78,6 +80,8 @@ void tci_root_set_state(struct tci_root *root, enum tci_root_state state);
 /* boot.error says why; everyone is told the same. */
 void tci_root_fail(struct tci_root *root);
 void tci_root_fail_without(struct tci_root *root, int cause, const char *doing);
+/* It listens: accept who comes. */
+void tci_root_collect(struct tci_root *root);
 
 /* boot_door.c: who comes, and has not said who it is. */
 void tci_door_on_ready(struct tci_watch *listener, uint32_t ready);
@@ -93,7 +97,8 @@ void tci_door_expire(struct tci_root *root, uint64_t now_ns); /* those who say n
 /* Set the timer to what comes first: the deadline, the end of a silence or of a pause. */
 void tci_door_wake(struct tci_root *root);
 
-/* boot_guest.c: what they say. */
+/* boot_guest.c: what they say; and all who have joined are told who all are. */
+void tci_guest_tell_all(struct tci_root *root);
 void tci_guest_on_ready(struct tci_watch *watch, uint32_t ready);
 
 #endif

@@ -46,7 +46,7 @@ struct attempt {
 struct tci_dial {
     struct tci_loop *loop;
     struct tci_exec *exec;
-    const char *host; /* borrowed */
+    const char *host; /* borrowed; NULL: the addresses are given */
     uint16_t port;
     int ports; /* from that one on */
     tci_dial_fn fn;
@@ -268,6 +268,10 @@ static void begin_round(struct tci_dial *dial)
 {
     struct tci_addr literal;
 
+    if (dial->host == NULL) {
+        race(dial);
+        return;
+    }
     if (tci_addr_from_text(dial->host, dial->port, &literal)) {
         if (dial->count == 0)
             set_addresses(dial, &literal, 1);
@@ -337,9 +341,20 @@ struct tci_dial *tci_dial_start(struct tci_loop *loop, const char *host, uint16_
     return dial;
 }
 
+struct tci_dial *tci_dial_start_at(struct tci_loop *loop, const struct tci_addr *addrs,
+                                   size_t count, tci_dial_fn fn, void *arg)
+{
+    struct tci_dial *dial = tci_dial_start(loop, NULL, 0, fn, arg);
+
+    if (dial != NULL)
+        set_addresses(dial, addrs, tci_min(count, TCI_RESOLVE_MAX));
+    return dial;
+}
+
 void tci_dial_spread(struct tci_dial *dial, int ports)
 {
-    TC_ASSERT(dial->state == DIAL_PAUSED && dial->count == 0 && ports >= 1);
+    TC_ASSERT(dial->state == DIAL_PAUSED && dial->rounds == 0 && ports >= 1);
+    TC_ASSERT(dial->host != NULL || ports == 1);
     dial->ports = ports;
 }
 

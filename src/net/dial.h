@@ -16,6 +16,9 @@ typedef void (*tci_dial_fn)(void *arg, int fd, const struct tci_addr *peer, int 
 struct tci_dial;
 struct tci_dial *tci_dial_start(struct tci_loop *loop, const char *host, uint16_t port,
                                 tci_dial_fn fn, void *arg);
+/* The same to literal addresses with their ports. */
+struct tci_dial *tci_dial_start_at(struct tci_loop *loop, const struct tci_addr *addrs,
+                                   size_t count, tci_dial_fn fn, void *arg);
 /* Before the loop turns: so many ports, from that one on, and not that one alone. */
 void tci_dial_spread(struct tci_dial *dial, int ports);
 /* The connection was of no use: try again, after a while, the next address first. */

@@ -479,7 +479,9 @@ static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
         tcp->eager_max = TCI_TCP_EAGER_MAX;
     tcp->window = tci_max(TCI_TCP_WINDOW, 4 * (tcp->eager_max + TCI_TCP_EAGER_COST));
     tcp->heal_ns = heal_time(&context->config);
-    tcp->connections = (uint32_t)tci_min(context->config.connections, TCI_TCP_SIDES + 1);
+    tcp->connections = (uint32_t)tci_min(result->connections > 0 ? (size_t)result->connections
+                                                                 : context->config.connections,
+                                         TCI_TCP_SIDES + 1);
     memcpy(tcp->group_id, result->group_id, TCI_GROUP_ID);
     tcp->keyring = tci_keyring_ref(result->keyring);
     tci_list_init(&tcp->open);

@@ -1,0 +1,222 @@
+/* join_env.c - the group that the environment describes, whichever launcher has set it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "join_env.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "backend.h"
+#include "core/base.h"
+#include "core/log.h"
+#include "meet/meet.h"
+#include "net/addr.h"
+#include "net/row.h"
+
+/* ---- What a launcher says ------------------------------------------------------------------ */
+
+/* An URL that somebody has written is to be named by its variable. */
+static tc_status_t check_url(const struct tci_launch *launch, struct tci_error *error)
+{
+    struct tci_error why = {.pub = {.status = TC_OK}};
+    struct tci_url url;
+
+    if (tci_row_is_meant(launch->url))
+        return TC_OK;
+    if (tci_meet_is_meant(launch->url))
+        (void)tci_meet_check(launch->url, &why);
+    else if (tci_url_parse(launch->url, &url, &why) == TC_OK && url.scheme == TCI_SCHEME_SINGLE)
+        tci_error_set(&why, TC_ERR_INVALID_ARG, -1, 0, "dist_init_env",
+                      "\"%.80s\" is one process, and these are %d", launch->url, launch->size);
+    if (why.pub.status != TC_OK)
+        tci_error_set(error, why.pub.status, -1, 0, "dist_init_env", "%s: %.300s",
+                      strstr(launch->variables, "TCDIST_RENDEZVOUS") != NULL ||
+                              strcmp(launch->name, "tcdist") == 0
+                          ? "TCDIST_RENDEZVOUS"
+                          : launch->name,
+                      why.text);
+    return error->pub.status;
+}
+
+static tc_status_t check_socket(const struct tci_launch *launch, struct tci_error *error)
+{
+    int listens = 0;
+    socklen_t len = sizeof(listens);
+
+    if (launch->listen_fd < 0 ||
+        (getsockopt(launch->listen_fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 && listens))
+        return TC_OK;
+    tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init_env",
+                  "TCDIST_RENDEZVOUS_FD is \"%.80s\": that is no listening socket of this process: "
+                  "let rank 0 inherit one, or unset it",
+                  getenv("TCDIST_RENDEZVOUS_FD"));
+    return TC_ERR_INVALID_ARG;
+}
+
+static void hash_job(const char *text, uint8_t job[TCI_GROUP_ID])
+{
+    memset(job, 0, TCI_GROUP_ID);
+    if (text[0] != '\0' && sodium_init() >= 0)
+        (void)crypto_generichash(job, TCI_GROUP_ID, (const unsigned char *)text, strlen(text), NULL,
+                                 0);
+}
+
+tc_status_t tci_join_launch(const struct tci_launch *launch, tc_dist_options *options,
+                            struct tci_join_how *how, struct tci_error *error)
+{
+    int backend = TC_DIST_ANY;
+    enum tci_carrier carrier = TCI_CARRY_ANY;
+
+    if (tci_backend_read(launch->backend, &backend, &carrier, error) != TC_OK)
+        return error->pub.status;
+    options->backend = backend;
+    options->rank = launch->rank;
+    options->world_size = launch->size;
+    if (launch->size == 1)
+        return TC_OK;
+    if (check_url(launch, error) != TC_OK || check_socket(launch, error) != TC_OK)
+        return error->pub.status;
+    options->rendezvous_url = launch->url;
+    options->listen_fd = launch->listen_fd;
+    if (launch->listen_url[0] != '\0')
+        options->listen_url = launch->listen_url;
+    if (launch->advertise[0] != '\0' && launch->rank == 0)
+        options->advertise = launch->advertise;
+    how->carrier = (int)carrier;
+    how->connections = launch->connections;
+    how->meeting.ports = launch->ports;
+    how->meeting.is_loose = launch->is_loose;
+    how->meeting.is_local = launch->is_local;
+    hash_job(launch->job, how->meeting.job);
+    return TC_OK;
+}
+
+static void say(const struct tci_launch *launch)
+{
+    bool has_others = launch->others[0] != '\0';
+
+    if (launch->variables[0] == '\0')
+        tci_log(TC_LOG_INFO, "no launcher has set variables: a group of this process alone");
+    else
+        tci_log(TC_LOG_INFO, "rank %d of %d, as %s says (%s); the ranks meet at %s%s%s",
+                launch->rank, launch->size, launch->name, launch->variables,
+                launch->url[0] != '\0' ? launch->url : "no place",
+                has_others ? "; there are variables of others too, not used: " : "",
+                launch->others);
+    /* MLX's own word for it. */
+    if (strcmp(launch->name, "mlx") == 0 && getenv("MLX_RING_VERBOSE") != NULL)
+        tc_log_set_level(TC_LOG_INFO);
+}
+
+/* ---- The calls ----------------------------------------------------------------------------- */
+
+bool tci_join_is_env(const char *url)
+{
+    return url != NULL && strcmp(url, "env://") == 0;
+}
+
+tc_future *tci_join_env(tc_context *context, const tc_dist_options *options, tc_dist_ctx **out)
+{
+    struct tci_join_how how = {.is_from_env = false};
+    struct tci_error error = {.pub = {.status = TC_OK}};
+    tc_dist_options mine = *options;
+    struct tci_launch launch;
+
+    if (tci_launch_read(&launch, &error) != TC_OK)
+        return tci_future_failed(context, &error);
+    if (launch.rank != options->rank || launch.size != options->world_size) {
+        tci_error_set(
+            &error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
+            "dist_init: env:// for rank %d of %d, but the environment (%s) says rank %d of "
+            "%d",
+            options->rank, options->world_size, launch.name, launch.rank, launch.size);
+        return tci_future_failed(context, &error);
+    }
+    if (tci_join_launch(&launch, &mine, &how, &error) != TC_OK)
+        return tci_future_failed(context, &error);
+    if (launch.size == 1)
+        mine.rendezvous_url = NULL;
+    mine.backend = options->backend;
+    say(&launch);
+    return tci_join(context, &mine, &how, out);
+}
+
+struct find_env {
+    tc_context *context;
+    tc_dist_ctx *found;
+};
+
+static void find_env_group(void *arg)
+{
+    struct find_env *find = arg;
+    struct tci_list *link;
+
+    for (link = find->context->groups.next; link != &find->context->groups; link = link->next) {
+        tc_dist_ctx *group = tci_container_of(link, tc_dist_ctx, link);
+        struct tci_error broken;
+
+        tci_comm_error(&group->comm, &broken);
+        if (group->is_from_env && group->state == TCI_GROUP_STANDS && broken.pub.status == TC_OK) {
+            group->owners++;
+            find->found = group;
+        }
+    }
+}
+
+tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out)
+{
+    struct find_env find = {.context = context};
+    struct tci_join_how how = {.is_from_env = true};
+    struct tci_error error = {.pub = {.status = TC_OK}};
+    struct tci_launch launch;
+    tc_dist_options options;
+    tc_future *joined;
+    tc_status_t status;
+
+    if (context == NULL || out == NULL)
+        return tci_fail(TC_ERR_INVALID_ARG, "dist_init_env",
+                        "dist_init_env: context and out may not be NULL");
+    if (tci_context_is_foreign(context))
+        return tci_context_refuse(context, "dist_init_env");
+    if (context->exec->ops->is_here(context->exec))
+        return tci_fail(TC_ERR_INVALID_ARG, "dist_init_env",
+                        "dist_init_env: not from a continuation, which it would wait for");
+    tci_loop_call(tci_loop_of(context->exec), find_env_group, &find);
+    if (find.found != NULL) {
+        *out = find.found;
+        return TC_OK;
+    }
+    tc_dist_options_default(&options);
+    if (tci_launch_read(&launch, &error) != TC_OK ||
+        tci_join_launch(&launch, &options, &how, &error) != TC_OK)
+        return tci_error_publish(&error);
+    say(&launch);
+    joined = tci_join(context, &options, &how, out);
+    status = tc_future_wait(joined, -1);
+    tc_future_release(joined);
+    return status;
+}
+
+tc_status_t tc_dist_env_read(tc_dist_env *out)
+{
+    struct tci_error error = {.pub = {.status = TC_OK}};
+    struct tci_launch launch;
+
+    if (out == NULL)
+        return tci_fail(TC_ERR_INVALID_ARG, "dist_env_read", "dist_env_read: out may not be NULL");
+    if (tci_launch_read(&launch, &error) != TC_OK)
+        return tci_error_publish(&error);
+    *out = (tc_dist_env){.rank = launch.rank,
+                         .world_size = launch.size,
+                         .local_rank = launch.local_rank,
+                         .local_size = launch.local_size};
+    (void)snprintf(out->launcher, sizeof(out->launcher), "%s", launch.name);
+    (void)snprintf(out->variables, sizeof(out->variables), "%s", launch.variables);
+    (void)snprintf(out->others, sizeof(out->others), "%s", launch.others);
+    (void)snprintf(out->rendezvous, sizeof(out->rendezvous), "%s", launch.url);
+    (void)snprintf(out->backend, sizeof(out->backend), "%s",
+                   launch.backend[0] != '\0' ? launch.backend : "any");
+    return TC_OK;
+}

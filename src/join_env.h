@@ -1,0 +1,20 @@
+/* join_env.h - joining as the environment says. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_JOIN_ENV_H
+#define TCI_JOIN_ENV_H
+
+#include "group.h"
+#include "launch/launch.h"
+
+/* What a launcher says, as a group is formed: options (whose strings are the launch's) and how.
+ * TC_OK, or the cause in error. */
+tc_status_t tci_join_launch(const struct tci_launch *launch, tc_dist_options *options,
+                            struct tci_join_how *how, struct tci_error *error);
+
+/* "env://" in place of an URL. */
+bool tci_join_is_env(const char *url);
+/* Form the group of that size and rank where the environment says that it meets; the environment
+ * has to say the same size and rank.  The future of tc_dist_init_async. */
+tc_future *tci_join_env(tc_context *context, const tc_dist_options *options, tc_dist_ctx **out);
+
+#endif
