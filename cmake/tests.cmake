@@ -126,6 +126,11 @@ foreach(name test_hosts)
     target_link_libraries(${name} PRIVATE tools_shared)
 endforeach()
 
+# Hosts in networks of their own, as chaos has them.
+foreach(name test_tcrun_ssh)
+    target_sources(${name} PRIVATE tests/chaos/lab.c tests/chaos/wan.c)
+endforeach()
+
 # The same over sealed links: small cases, since what differs lies below the frames.
 function(tcdist_add_sealed name filter)
     add_test(NAME ${name}_sealed COMMAND ${run_test} env TCDIST_KEY=0123456789abcdef

@@ -13,7 +13,7 @@
 #include "job.h"
 #include "options.h"
 
-/* "--agent=4000" alone: tcrun itself asks for it, on another host. */
+/* "--agent=3000" alone: tcrun itself asks for it, on another host. */
 static bool is_agent(int argc, char **argv, unsigned *beat_ms_out)
 {
     static const char option[] = "--agent=";

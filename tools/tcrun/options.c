@@ -14,7 +14,7 @@ enum { RANKS_MAX = 4096, GRACE_SECONDS = 5, SECONDS_MAX = 1000000 };
 
 /* Beats come each second; a host of which nothing is heard so long is taken for lost, and its ranks
  * end there at the same time. */
-enum { BEAT_SECONDS = 4, CONNECT_SECONDS = 30 };
+enum { BEAT_SECONDS = 3, CONNECT_SECONDS = 30 };
 
 enum {
     KEY_ENV = 256,
@@ -80,7 +80,7 @@ static const struct argp_option argp_options[] = {
     {"timeout-kill", KEY_TIMEOUT_KILL, "SECONDS", 0,
      "Time between SIGTERM and SIGKILL when ranks are ended (5)", 0},
     {"heartbeat", KEY_BEAT, "SECONDS", 0,
-     "A host of which nothing is heard so long is lost; 0: none is (4)", 0},
+     "A host of which nothing is heard so long is lost; 0: none is (3)", 0},
     {"connect-timeout", KEY_CONNECT, "SECONDS", 0, "Time to reach another host (30)", 0},
     {0},
 };
