@@ -202,7 +202,7 @@ static uint64_t last_deadline(const struct tci_comm *comm)
         const struct tci_op *op = tci_container_of(at, struct tci_op, link);
 
         if (op->deadline_ns != TCI_NEVER)
-            last = tci_max(last, op->deadline_ns);
+            last = tci_max(last, op->deadline_ns + TCI_OP_LATE_MS * TCI_NS_PER_MS);
     }
     return last;
 }

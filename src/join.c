@@ -100,12 +100,27 @@ static void leave_group(struct join *join, tc_status_t status, const char *why)
     fail_join(join, status, why);
 }
 
+/* There will be no group.  Where another rank is at fault, that goes to the others as the cause:
+ * to them, too, and not the end of this one. */
+static void end_group(struct join *join, const struct tci_error *cause)
+{
+    struct tci_comm *comm = &join->group->comm;
+    struct tci_error loss = {0};
+
+    if (cause->pub.rank >= 0 && cause->pub.rank < comm->size && cause->pub.rank != comm->rank) {
+        tci_error_blame(&loss, tci_status_of_loss(cause->reason), cause->pub.rank, cause->reason,
+                        NULL, "%s", cause->text);
+        tci_comm_break(comm, &loss);
+    }
+    tci_group_close(join->group, NULL);
+}
+
 /* What was begun for the group has ended: false when the join has ended with it. */
 static bool may_go_on(struct join *join, const struct tci_error *error)
 {
     if (join->error.pub.status == TC_OK && error != NULL && error->pub.status != TC_OK) {
         tci_error_copy(&join->error, error);
-        tci_group_close(join->group, NULL);
+        end_group(join, error);
     }
     if (join->error.pub.status == TC_OK)
         return true;

@@ -223,6 +223,7 @@ static struct verdict happen(const struct kind *kind, const struct fault *fault,
         config.segment_bytes = 4096;
     }
     config.net.seed = seed;
+    config.net.is_sparse = true;
     config.net.jitter = 1;
     run.world = sim_world_new(fault->size, &config);
     kind->happen(run.world, fault);

@@ -142,6 +142,7 @@ static void draw_world(struct run *run)
     config.net.eager_max = eagers[below(run, TCI_LEN(eagers))];
     config.net.jitter = (double)below(run, 20);
     config.net.seed = run->seed;
+    config.net.is_sparse = true;
     config.net.lost_after_ns = 1000 + below(run, 10000000);
     run->world = sim_world_new(run->size, &config);
     assert_non_null(run->world);

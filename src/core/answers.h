@@ -1,46 +1,46 @@
-/* answers.h - what the others have said of an operation, and whom that makes suspect. */
+/* answers.h - what the ranks have said of an operation. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TCI_ANSWERS_H
 #define TCI_ANSWERS_H
 
 #include "core/mismatch.h"
 
-/* Calls that are told apart; with more there is no majority worth the name. */
-enum { OPINIONS_MAX = 8 };
+enum {
+    OPINIONS_MAX = 8, /* calls that are told apart; with more there is no majority worth the name */
+    WAITS_MAX = 4     /* ranks that a rank says it waits for */
+};
 
 enum knowledge { SILENT, NOT_ENTERED, ENTERED, FINISHED, FORGOTTEN };
 
 /* What a rank has said. */
 struct said {
     uint8_t what;  /* enum knowledge */
-    int32_t waits; /* of one that has entered: for which rank; -1: for none, or for its futures */
-    char text[80]; /* what it does */
+    bool is_heard; /* its host: by this rank, or as another one testifies */
+    bool is_flowing;
+    /* For whom it waits: of one that has entered there, else in a call of its own; -1: for none.
+     * waits[0] is TCI_WAITS_FOR_FUTURES where it has not begun. */
+    int32_t waits[WAITS_MAX];
+    uint64_t due_ns; /* its deadline, if it has asked why the operation does not end; else 0 */
+    char text[104];  /* what it does, or has entered last */
 };
+
 struct tci_answers {
-    int first_absent; /* lowest rank that has not entered; -1: none so far */
-    char text[256];   /* what it said it did last */
+    int size;
     int asked, heard;
-    int by, of;        /* the suspicion: `of` is waited for by `by`; -1: none */
-    bool is_flowing;   /* data moves between `of` and somebody */
-    int deaf;          /* a rank that does not hear it, though there is a link; -1: none */
-    uint64_t since_ns; /* that was asked then */
-    struct tci_opinion opinions[OPINIONS_MAX]; /* [0]: this rank's */
-    int met;                                   /* the rank whose other call was met; -1: none */
+    struct tci_opinion opinions[OPINIONS_MAX];
+    int met; /* the rank whose other call was met; -1: none */
     struct tci_call met_call;
     struct said said[]; /* by each rank */
 };
 
-/* The question that is asked of the others. */
-struct tci_notice tci_diagnose_question(const struct tci_op *op);
-/* The first rank that has said so (of a send or receive only the peer counts); -1: none. */
-int tci_answers_first(const struct tci_op *op, enum knowledge what);
-
-/* Halfway between the question and the deadline: a suspicion, and who hears the suspect.  They are
- * to answer after so many milliseconds. */
-void tci_suspect(struct tci_op *op, uint64_t ms);
-/* A host that is not heard is not the affair of this operation alone: the group will break.  Nor is
- * a rank that has not entered since another call of its own holds it.  True when that is so, and
- * the operation waits for it. */
-bool tci_suspect_leaves_it(struct tci_op *op, bool is_blocked);
+/* NULL without memory; freed with tci_free. */
+struct tci_answers *tci_answers_new(int size);
+/* A rank has made this call. */
+void tci_answers_count(struct tci_answers *answers, int rank, const struct tci_call *call);
+/* A notice of the kinds ANSWER or REPORT; the last one counts. */
+void tci_answers_note(struct tci_answers *answers, int rank, const struct tci_notice *answer);
+/* Whether calls differ: what the most have called, and what is unlike that. */
+bool tci_answers_differ(struct tci_answers *answers, const struct tci_opinion **most_out,
+                        const struct tci_opinion **least_out);
 
 #endif

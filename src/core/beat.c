@@ -33,14 +33,14 @@ static void fill(const struct tci_comm *comm, struct tci_notice *notice)
                  tci_tag_print(comm->last.space, comm->last.tag, tag, sizeof(tag)));
 }
 
-void tci_beat_send(struct tci_comm *comm, uint32_t peer)
+void tci_beat_send(struct tci_comm *comm, uint32_t peer, bool may_link)
 {
     struct tci_notice notice;
 
     if (comm->transport == NULL || (int)peer == comm->rank)
         return;
     fill(comm, &notice);
-    comm->transport->ops->notify(comm->transport, peer, &notice, false);
+    comm->transport->ops->notify(comm->transport, peer, &notice, may_link);
 }
 
 static void on_beat(struct tci_timer *timer)

@@ -28,8 +28,8 @@ void tci_beat_start(struct tci_comm *comm, uint32_t period_ms);
 void tci_beat_end(struct tci_comm *comm); /* none is sent any more */
 void tci_beat_fini(struct tci_comm *comm);
 
-/* Tell one rank now, over a link that stands. */
-void tci_beat_send(struct tci_comm *comm, uint32_t peer);
+/* Tell one rank now, over a link that stands, or one that is made for it. */
+void tci_beat_send(struct tci_comm *comm, uint32_t peer, bool may_link);
 /* A notice of the kind BEAT; from a call of the transport. */
 void tci_beat_heard(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice);
 

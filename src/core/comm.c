@@ -29,13 +29,14 @@ static bool admit(struct tci_transport_sink *sink, uint32_t peer, const struct t
     return !comm->is_deaf && tci_mismatch_admit(comm, peer, key, call);
 }
 
-static void end_noticed(struct tci_comm *comm, uint32_t peer, const struct tci_notice *notice)
+void tci_comm_ended(struct tci_comm *comm, uint32_t peer, const struct tci_notice *notice)
 {
     struct tci_tag_name name = tci_comm_tag_name(&notice->key, peer);
     struct tci_tag *tag;
     uint32_t use = notice->key.use;
     struct tci_error error = {0};
 
+    tci_inquest_close(comm, peer, &notice->key);
     if (tci_mismatch_end(comm, peer, notice))
         return;
     tag = tci_tags_get(&comm->tags, &name);
@@ -67,18 +68,10 @@ struct news {
 
 void tci_comm_relay(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
 {
-    /* Who has come to its deadline waits for the echo: see diagnose.c. */
-    bool is_echo = notice->kind == TCI_NOTICE_END && notice->status == TC_ERR_TIMEOUT;
-
-    if (tci_space_is_p2p(notice->key.space)) {
-        if (is_echo && comm->rank < (int)from)
-            comm->transport->ops->notify(comm->transport, from, notice, true);
-        return;
-    }
-    if (comm->rank != 0)
+    if (comm->rank != 0 || tci_space_is_p2p(notice->key.space))
         return;
     for (int peer = 1; peer < comm->size; peer++)
-        if ((uint32_t)peer != from || is_echo)
+        if ((uint32_t)peer != from)
             comm->transport->ops->notify(comm->transport, (uint32_t)peer, notice, true);
 }
 
@@ -106,7 +99,7 @@ static void read_news(struct tci_task *task)
         switch (news->notice.kind) {
         case TCI_NOTICE_END:
             tci_comm_relay(comm, news->peer, &news->notice);
-            end_noticed(comm, news->peer, &news->notice);
+            tci_comm_ended(comm, news->peer, &news->notice);
             break;
         case TCI_NOTICE_CALL:
             tci_mismatch_noticed(comm, news->peer, &news->notice);
@@ -126,10 +119,19 @@ static void read_news(struct tci_task *task)
             tci_verdict_accused(comm, news->peer, &news->notice);
             break;
         case TCI_NOTICE_INQUIRE:
-            tci_verdict_inquired(comm, news->peer, &news->notice);
+            tci_hearing_inquired(comm, news->peer, &news->notice);
             break;
         case TCI_NOTICE_TESTIFY:
-            tci_verdict_testified(comm, news->peer, &news->notice);
+            tci_hearing_testified(comm, news->peer, &news->notice);
+            break;
+        case TCI_NOTICE_PETITION:
+            tci_inquest_petitioned(comm, news->peer, &news->notice);
+            break;
+        case TCI_NOTICE_QUERY:
+            tci_inquest_queried(comm, news->peer, &news->notice);
+            break;
+        case TCI_NOTICE_REPORT:
+            tci_inquest_reported(comm, news->peer, &news->notice);
             break;
         default:
             break;
@@ -216,6 +218,8 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
     if (config->steady != NULL)
         comm->tuning.steady_figures = *config->steady;
     tci_tags_init(&comm->tags);
+    tci_hearings_init(&comm->hearings);
+    tci_inquests_init(&comm->inquests);
     tci_list_init(&comm->ops);
     tci_list_init(&comm->busy);
     pthread_mutex_init(&comm->lock, NULL);
@@ -334,6 +338,8 @@ void tci_comm_break(struct tci_comm *comm, const struct tci_error *error)
                            error->text);
     comm->broken_ns = comm->exec->ops->now_ns(comm->exec);
     tci_verdict_end(comm);
+    tci_inquests_end(comm);
+    tci_hearings_end(comm);
     tci_beat_end(comm);
     if (tci_status_is_loss(error->pub.status)) {
         struct tci_notice notice = {

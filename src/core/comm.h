@@ -9,6 +9,8 @@
 #include "core/context.h"
 #include "core/engine.h"
 #include "core/figures.h"
+#include "core/hearing.h"
+#include "core/inquest.h"
 #include "core/verdict.h"
 #include "tcdist/dist.h"
 
@@ -85,11 +87,13 @@ struct tci_comm {
     struct tci_error error; /* first loss; status TC_OK while all is well.  Written on the loop,
                              * under `lock`, read by any thread under it. */
     pthread_mutex_t lock;
-    uint64_t broken_ns;         /* when `error` was set; 0: it was not, or the others know why */
-    struct tci_beat beat;       /* what is told now and then, and heard */
-    struct tci_verdict verdict; /* on who is lost */
-    uint64_t warned_ns;         /* when the log last said whom an operation waits for */
-    unsigned unwarned;          /* that it has not said since */
+    uint64_t broken_ns;           /* when `error` was set; 0: it was not, or the others know why */
+    struct tci_beat beat;         /* what is told now and then, and heard */
+    struct tci_verdict verdict;   /* on who is lost */
+    struct tci_inquests inquests; /* into operations that do not end */
+    struct tci_hearings hearings; /* whom this rank listens to, for others */
+    uint64_t warned_ns;           /* when the log last said whom an operation waits for */
+    unsigned unwarned;            /* that it has not said since */
     uint64_t recent_ns; /* a time of this turn, for the trace: trace_op.h; 0: read the clock */
     bool is_deaf;       /* about to be freed: what the transport tells is of no interest any more */
     /* The roof's, or NULL: the algorithm of a collective; NULL: the cheapest, or, with a cause in
@@ -148,9 +152,11 @@ void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice);
  * TC_OK while there is none.  Any thread. */
 void tci_comm_late(struct tci_comm *comm, struct tci_error *out);
 
-/* By rank 0: pass a notice on to all but its sender; the end of an operation at a deadline to its
- * sender as well, and so does the lower one of two. */
+/* By rank 0: pass a notice on to all but its sender. */
 void tci_comm_relay(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice);
+
+/* An operation of a peer has failed, and so it ends here. */
+void tci_comm_ended(struct tci_comm *comm, uint32_t peer, const struct tci_notice *notice);
 
 /* The tag that a message of a peer belongs to. */
 static inline bool tci_space_is_p2p(uint32_t space)
@@ -169,7 +175,7 @@ static inline struct tci_tag_name tci_comm_tag_name(const struct tci_key *key, u
  * it, even where its links go on serving other groups.  `why` is a sentence. */
 void tci_comm_tell_end(struct tci_comm *comm, const char *why);
 
-/* Deadlines (diagnose.c): arm the operation's timer; ask the others; name the culprit. */
+/* Deadlines (diagnose.c): arm the operation's timer; have somebody name the culprit. */
 void tci_diagnose_arm(struct tci_op *op);
 /* It runs, after it has waited for others. */
 void tci_diagnose_ran(struct tci_op *op);
@@ -177,7 +183,6 @@ void tci_diagnose_ran(struct tci_op *op);
 void tci_diagnose_dispute(struct tci_op *op, int peer, const struct tci_call *call);
 void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_notice *ask);
 void tci_diagnose_heard(struct tci_comm *comm, const struct tci_notice *answer);
-void tci_diagnose_testified(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice);
 void tci_diagnose_free(struct tci_op *op);
 /* What follows from a timeout (-1: none), into text. */
 void tci_diagnose_print_times(int timeout_ms, char *text, size_t text_bytes);

@@ -112,6 +112,7 @@ void tci_op_done(struct tci_op *op)
         return;
     }
     tci_tags_note_done(&op->comm->tags, op->tag, &op->args.call, op->key.use);
+    tci_inquest_withdraw(op);
     settle(op, TC_OK);
 }
 
@@ -162,13 +163,6 @@ static struct tci_notice end_notice(const struct tci_op *op, const struct tci_er
     return notice;
 }
 
-void tci_op_propose(struct tci_op *op, const struct tci_error *error, uint32_t arbiter)
-{
-    struct tci_notice notice = end_notice(op, error);
-
-    op->comm->transport->ops->notify(op->comm->transport, arbiter, &notice, true);
-}
-
 static void tell_others(struct tci_op *op)
 {
     struct tci_notice notice = end_notice(op, &op->error);
@@ -205,8 +199,11 @@ void tci_op_fail(struct tci_op *op, const struct tci_error *error, bool tell)
         op->comm->transport->ops->abort(op->comm->transport, &op->key, op->args.peer);
     if (tell)
         tell_others(op);
-    /* Rank 0 passes on what it has been told. */
-    if ((tell || op->comm->rank == 0) && error->pub.status != TC_ERR_CANCELLED)
+    if (op->judge == op->comm->rank)
+        tci_inquest_close(op->comm, (uint32_t)tci_max(op->args.peer, 0), &op->key);
+    /* Rank 0 passes on what it has been told, and a judge has told it. */
+    if ((tell || op->comm->rank == 0 || op->judge == op->comm->rank) &&
+        error->pub.status != TC_ERR_CANCELLED)
         op->told_ns = op->comm->exec->ops->now_ns(op->comm->exec);
     if (op->xfers_live == 0) {
         op->task.fn = drained_task; /* later: the caller may stand on this operation */
@@ -482,6 +479,7 @@ tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args)
     for (size_t l = 0; l < TCI_LANES_ALL; l++)
         op->lanes[l].op = NULL;
     op->comm = comm;
+    op->asked = op->judge = -1;
     op->args = *args;
     tci_list_init(&op->link);
     op->begin_ns = tci_trace_now();

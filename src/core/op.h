@@ -16,6 +16,9 @@
 struct tci_comm;
 struct tci_op;
 
+/* So long after its deadline an operation may still wait to be told who is at fault. */
+enum { TCI_OP_LATE_MS = 900 };
+
 /* Segments of one operation that are under way at once: a ring has the whole bandwidth with two,
  * two more hide the fold. */
 enum { TCI_LANES_MAX = 4 };
@@ -122,14 +125,14 @@ struct tci_op {
     uint32_t live_cells;  /* which places of that entry are taken */
     bool is_enrolled;     /* it has entered: in comm->ops, with its use of the tag */
     /* Its timer has done: */
-    bool is_shown;     /* its call was shown to those that it waits for */
-    bool is_warned;    /* the log says whom it waits for; without a deadline, again and again */
-    bool is_asked;     /* the others were asked what they are doing */
-    bool is_probed;    /* and whether they are heard at all */
-    bool is_suspended; /* the deadline has passed; a verdict on a silent host is on its way */
-    bool is_proposed;  /* the arbiter knows how it is to end */
-    bool is_held;      /* calls of it differ: it will fail */
-    struct tci_answers *answers; /* owned, or NULL */
+    bool is_shown;        /* its call was shown to those that it waits for */
+    bool is_warned;       /* the log says whom it waits for; without a deadline, again and again */
+    bool is_asked;        /* somebody was asked to say why it does not end: inquest.h */
+    bool is_held;         /* calls of it differ: it will fail */
+    int32_t asked, judge; /* the last that was asked, and who finds it out; -1: nobody so far */
+    uint32_t tries;       /* how many were asked */
+    uint64_t asked_ns;
+    struct tci_answers *answers; /* owned, or NULL: what others have called */
     struct tci_after *after;     /* owned, or NULL; op.c */
     struct tci_error error;
     struct tci_lane lanes[TCI_LANES_ALL];
@@ -157,8 +160,6 @@ void tci_op_fail_as(struct tci_op *op, const struct tci_error *error);
 /* The record of a cause, its message behind the operation's name and tag. */
 void tci_op_words(const struct tci_op *op, const tc_error *cause, tc_reason_t reason,
                   struct tci_error *error_out);
-/* The arbiter is told how the operation is to end, and tells all, this rank too. */
-void tci_op_propose(struct tci_op *op, const struct tci_error *error, uint32_t arbiter);
 
 /* For the engine: all lanes are done; the last transfer of a draining operation has ended. */
 void tci_op_done(struct tci_op *op);

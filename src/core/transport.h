@@ -111,12 +111,20 @@ enum tci_notice_kind {
                         * ones for every rank */
     TCI_NOTICE_SHRINK,  /* survivors agree on a new group: below */
     TCI_NOTICE_ACCUSE,  /* rank `arg` has seen that `culprit` is lost, for a reason: verdict.h */
-    TCI_NOTICE_INQUIRE, /* who hears the host of rank `culprit`?  number: milliseconds to listen */
+    TCI_NOTICE_INQUIRE, /* who hears the host of rank `culprit`?  number: milliseconds to listen;
+                         * arg 1: make a link with it if there is none */
     TCI_NOTICE_TESTIFY, /* whether the sender, which has a link with it, hears the host of rank
                          * `culprit`: reason NONE, or MACHINE_SILENT; number: 1 where data moves */
     TCI_NOTICE_BEAT, /* what rank `culprit`, the sender, has done: arg: operations entered; key.tag:
                          * of these, ended; text: the last one */
     TCI_NOTICE_NEAR, /* rank `culprit` may share memory; arg, text: net/shm_meet.c */
+    TCI_NOTICE_PETITION, /* the sender's operation `key` comes to its deadline: inquest.h.  status:
+                          * PENDING, or OK where it has ended well after all; number: milliseconds
+                          * left; arg: its timeout; text: its name */
+    TCI_NOTICE_QUERY,    /* rank `culprit` finds out why `key` does not end; it asks, where it is
+                          * the sender.  number: milliseconds to listen */
+    TCI_NOTICE_REPORT,   /* the sender's answer to that, as an ANSWER; arg: for whom it waits
+                          * besides (waiting.h) */
     TCI_NOTICE_KINDS
 };
 /* key.step of a notice SHRINK; src/shrink.c says when which is sent.  key.use: shrinks of the group

@@ -17,10 +17,8 @@ enum {
     PING_MS = 150,    /* in which a host acknowledges what was said to it: many round trips */
     INQUIRE_MS = 300, /* and in which others can say so */
     ARBITER_MS = 500, /* in which an arbiter has judged */
-    LISTEN_MAX_MS = 1000,
     ARBITERS_MAX = 2, /* that are tried before a rank judges alone */
-    CHARGES_MAX = 16, /* the first ones count: later ones are their consequences */
-    JURORS_MAX = 8    /* inquiries at once; who is not answered has others to ask */
+    CHARGES_MAX = 16  /* the first ones count: later ones are their consequences */
 };
 
 struct charge {
@@ -123,15 +121,6 @@ void tci_verdict_lost(struct tci_comm *comm, uint32_t peer, tc_reason_t reason, 
     add_charge(comm, comm->rank, &notice);
 }
 
-void tci_verdict_suspect(struct tci_comm *comm, int by, int of, const char *text)
-{
-    struct tci_notice notice = {
-        .kind = TCI_NOTICE_LOST, .reason = TC_REASON_MACHINE_SILENT, .culprit = of};
-
-    snprintf(notice.text, sizeof(notice.text), "%.255s", text);
-    add_charge(comm, by, &notice);
-}
-
 /* A rank that tells of its own end is a charge as well: of two that end at a time, the arbiter
  * says which was the first. */
 void tci_verdict_told(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
@@ -153,20 +142,22 @@ void tci_verdict_told(struct tci_comm *comm, uint32_t from, const struct tci_not
     post(comm);
 }
 
-static void tell_verdict(struct tci_comm *comm, uint32_t peer)
+void tci_verdict_answer(struct tci_comm *comm, uint32_t peer)
 {
     struct tci_notice notice = {.kind = TCI_NOTICE_LOST,
                                 .reason = (uint8_t)comm->error.reason,
                                 .culprit = comm->error.pub.rank};
 
+    if (!tci_status_is_loss(comm->error.pub.status))
+        return;
     snprintf(notice.text, sizeof(notice.text), "%.255s", comm->error.text);
     comm->transport->ops->notify(comm->transport, peer, &notice, false);
 }
 
 void tci_verdict_accused(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
 {
-    if (is_broken(comm) && tci_status_is_loss(comm->error.pub.status))
-        tell_verdict(comm, from);
+    if (is_broken(comm))
+        tci_verdict_answer(comm, from);
     else if (notice->arg < (uint64_t)comm->size)
         add_charge(comm, (int)notice->arg, notice);
 }
@@ -225,7 +216,7 @@ static bool is_cut_off(const struct tci_comm *comm)
         enum tci_hearing hearing = TCI_HEAR_NO_LINK;
 
         if (r != comm->rank && !trial->lost[r])
-            hearing = tci_verdict_hear(comm, (uint32_t)r, trial->since_ns);
+            hearing = tci_hearing_of(comm, (uint32_t)r, trial->since_ns);
         if (hearing >= TCI_HEAR_HOST)
             return false;
         silent += trial->lost[r] || hearing == TCI_HEAR_NOTHING;
@@ -256,7 +247,7 @@ static bool is_heard_here(const struct tci_comm *comm, int rank, int other)
     if (rank == comm->rank)
         return true;
     return other != comm->rank &&
-           tci_verdict_hear(comm, (uint32_t)rank, comm->verdict.trial->since_ns) >= TCI_HEAR_HOST;
+           tci_hearing_of(comm, (uint32_t)rank, comm->verdict.trial->since_ns) >= TCI_HEAR_HOST;
 }
 
 static void judge(struct tci_comm *comm)
@@ -323,8 +314,8 @@ static void try_case(struct tci_comm *comm)
     trial->since_ns = now(comm);
     if (is_of_silence(charge->reason)) {
         ms = comm->size > 2 ? INQUIRE_MS : 0;
-        tci_verdict_inquire(comm, TCI_ALL_PEERS, charge->of, PING_MS);
-        tci_verdict_inquire(comm, TCI_ALL_PEERS, charge->by, PING_MS);
+        tci_hearing_inquire(comm, charge->of, PING_MS);
+        tci_hearing_inquire(comm, charge->by, PING_MS);
     }
     if (ms == 0 || !wait_for(comm, ms, on_judge))
         judge(comm);
@@ -422,93 +413,10 @@ void tci_verdict_end(struct tci_comm *comm)
     tci_comm_release(comm);
 }
 
-/* ---- Testimony ---------------------------------------------------------------------------- */
-
-enum tci_hearing tci_verdict_hear(const struct tci_comm *comm, uint32_t peer, uint64_t since_ns)
-{
-    const struct tci_transport *transport = comm->transport;
-
-    if (transport == NULL || transport->ops->hear == NULL)
-        return TCI_HEAR_NO_LINK;
-    return transport->ops->hear(transport, peer, since_ns);
-}
-
-void tci_verdict_inquire(struct tci_comm *comm, int whom, int of, uint32_t ms)
-{
-    struct tci_notice notice = {.kind = TCI_NOTICE_INQUIRE, .culprit = of, .number = (int32_t)ms};
-
-    for (int r = 0; of != comm->rank && r < comm->size; r++)
-        if (r != comm->rank && (whom == TCI_ALL_PEERS || whom == r))
-            comm->transport->ops->notify(comm->transport, (uint32_t)r, &notice, comm->is_ring);
-}
-
-/* One inquiry that this rank listens for. */
-struct juror {
-    struct tci_timer timer;
-    struct tci_comm *comm;
-    uint32_t asker, of;
-    uint64_t since_ns;
-};
-
-static void testify(struct tci_comm *comm, uint32_t asker, uint32_t of, enum tci_hearing hearing)
-{
-    bool is_heard = hearing >= TCI_HEAR_HOST;
-    struct tci_notice notice = {.kind = TCI_NOTICE_TESTIFY,
-                                .reason = is_heard ? TC_REASON_NONE : TC_REASON_MACHINE_SILENT,
-                                .culprit = (int32_t)of,
-                                .number = hearing == TCI_HEAR_FLOW};
-
-    comm->transport->ops->notify(comm->transport, asker, &notice, comm->is_ring);
-}
-
-static void on_listened(struct tci_timer *timer)
-{
-    struct juror *juror = tci_container_of(timer, struct juror, timer);
-    struct tci_comm *comm = juror->comm;
-    enum tci_hearing hearing = tci_verdict_hear(comm, juror->of, juror->since_ns);
-
-    if (hearing != TCI_HEAR_NO_LINK && !comm->is_deaf)
-        testify(comm, juror->asker, juror->of, hearing);
-    comm->verdict.jurors--;
-    tci_free(juror);
-    tci_comm_release(comm);
-}
-
-void tci_verdict_inquired(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
-{
-    struct tci_exec *exec = comm->exec;
-    uint64_t ms = notice->number < 1 ? 1 : (uint64_t)notice->number;
-    struct juror *juror;
-
-    if (notice->culprit < 0 || notice->culprit >= comm->size || notice->culprit == (int32_t)from)
-        return;
-    if (notice->culprit == comm->rank) {
-        testify(comm, from, (uint32_t)comm->rank, TCI_HEAR_HOST);
-        return;
-    }
-    juror = comm->verdict.jurors < JURORS_MAX ? tci_alloc(sizeof(*juror)) : NULL;
-    if (juror == NULL)
-        return;
-    *juror = (struct juror){.timer = {.fn = on_listened},
-                            .comm = comm,
-                            .asker = from,
-                            .of = (uint32_t)notice->culprit,
-                            .since_ns = now(comm)};
-    tci_beat_send(comm, juror->of);
-    if (exec->ops->timer_set(exec, &juror->timer,
-                             juror->since_ns + tci_min(ms, LISTEN_MAX_MS) * TCI_NS_PER_MS) != 0) {
-        tci_free(juror);
-        return;
-    }
-    comm->verdict.jurors++;
-    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
-}
-
-void tci_verdict_testified(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
+void tci_verdict_testified(struct tci_comm *comm, const struct tci_notice *notice)
 {
     struct tci_trial *trial = comm->verdict.trial;
 
-    tci_diagnose_testified(comm, from, notice);
     if (trial == NULL || trial->count == 0)
         return;
     trial->hears_others = true;

@@ -39,24 +39,18 @@ struct tci_verdict {
     bool is_told;             /* notice is a verdict */
     struct tci_notice notice; /* the first charge, or the verdict */
     struct tci_trial *trial;  /* owned; NULL: none yet, or no memory: the first charge counts */
-    uint32_t jurors;          /* inquiries that this rank listens for */
 };
 
 /* A link is gone; from a call of the transport. */
 void tci_verdict_lost(struct tci_comm *comm, uint32_t peer, tc_reason_t reason, const char *how);
 /* A notice of the kind LOST; from a call of the transport. */
 void tci_verdict_told(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice);
-/* The host of `of` says nothing to `by`, at a deadline. */
-void tci_verdict_suspect(struct tci_comm *comm, int by, int of, const char *text);
-/* Notices of the kinds ACCUSE, INQUIRE and TESTIFY. */
+/* A notice of the kind ACCUSE. */
 void tci_verdict_accused(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice);
-void tci_verdict_inquired(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice);
-void tci_verdict_testified(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice);
-
-/* Ask those that there are links with, or one rank, who hears the host of a rank; they answer after
- * so many milliseconds. */
-void tci_verdict_inquire(struct tci_comm *comm, int whom, int of, uint32_t ms);
-enum tci_hearing tci_verdict_hear(const struct tci_comm *comm, uint32_t peer, uint64_t since_ns);
+/* Who asks a rank whose group has broken by a loss is told so. */
+void tci_verdict_answer(struct tci_comm *comm, uint32_t peer);
+/* Somebody has said whether a host is heard: see hearing.h. */
+void tci_verdict_testified(struct tci_comm *comm, const struct tci_notice *notice);
 
 /* The group is broken: nothing more is tried. */
 void tci_verdict_end(struct tci_comm *comm);

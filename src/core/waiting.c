@@ -18,11 +18,23 @@ static uint64_t now(const struct tci_comm *comm)
     return comm->exec->ops->now_ns(comm->exec);
 }
 
-/* The ranks that messages are still to come from; where there are none, to go to.  Each once, and
- * no more than there is room for. */
-static uint32_t waited_for(const struct tci_op *op, uint32_t *ranks, uint32_t room)
+/* Each once, behind those that are there. */
+static uint32_t add_rank(uint32_t *ranks, uint32_t count, uint32_t room, uint32_t rank)
 {
-    uint32_t receives = 0, sends = 0, i;
+    uint32_t i = 0;
+
+    while (i < count && ranks[i] != rank)
+        i++;
+    if (i < count || count == room)
+        return count;
+    ranks[count] = rank;
+    return count + 1;
+}
+
+/* The peers of messages that have not ended: those that are received, or those that are sent. */
+static uint32_t add_peers(const struct tci_op *op, bool are_sent, uint32_t *ranks, uint32_t count,
+                          uint32_t room)
+{
     struct tci_step step;
 
     for (size_t l = 0; l < TCI_LANES_ALL; l++) {
@@ -32,22 +44,36 @@ static uint32_t waited_for(const struct tci_op *op, uint32_t *ranks, uint32_t ro
         for (; left != 0; left &= left - 1) {
             memset(&step, 0, sizeof(step));
             lane->plan->step(&op->args.shape, lane->base + (uint32_t)__builtin_ctzll(left), &step);
-            if (!tci_step_is_message(step.kind) || (step.kind == TCI_STEP_SEND && receives > 0))
-                continue;
-            if (step.kind != TCI_STEP_SEND && receives == 0)
-                sends = 0; /* their room is taken over */
-            for (i = 0; i < receives + sends && ranks[i] != step.peer; i++)
-                ;
-            if (i < receives + sends || i == room)
-                continue;
-            ranks[i] = step.peer;
-            if (step.kind == TCI_STEP_SEND)
-                sends++;
-            else
-                receives++;
+            if (tci_step_is_message(step.kind) && (step.kind == TCI_STEP_SEND) == are_sent)
+                count = add_rank(ranks, count, room, step.peer);
         }
     }
-    return receives + sends;
+    return count;
+}
+
+/* The ranks that messages are still to come from; where there are none, to go to. */
+static uint32_t waited_for(const struct tci_op *op, uint32_t *ranks, uint32_t room)
+{
+    uint32_t count = add_peers(op, false, ranks, 0, room);
+
+    return count > 0 ? count : add_peers(op, true, ranks, 0, room);
+}
+
+uint32_t tci_waiting_peers(const struct tci_comm *comm, uint32_t *ranks, uint32_t room)
+{
+    uint32_t count = 0;
+
+    for (const struct tci_list *at = comm->ops.next; at != &comm->ops; at = at->next) {
+        const struct tci_op *op = tci_container_of(at, struct tci_op, link);
+
+        if (op->state != TCI_OP_RUNNING)
+            continue;
+        count = add_peers(op, false, ranks, count, room);
+        count = add_peers(op, true, ranks, count, room);
+        if (op->args.peer >= 0)
+            count = add_rank(ranks, count, room, (uint32_t)op->args.peer);
+    }
+    return count;
 }
 
 int tci_waits_for(const struct tci_op *op)
@@ -147,26 +173,54 @@ static int waits_elsewhere(const struct tci_comm *comm)
     return -1;
 }
 
-void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_notice *asked)
+enum { PACKED_BITS = 21 };
+
+uint64_t tci_waits_pack(const int32_t ranks[3])
+{
+    uint64_t packed = 0;
+
+    for (int i = 0; i < 3; i++)
+        if (ranks[i] >= 0 && ranks[i] < (1 << PACKED_BITS) - 1)
+            packed |= ((uint64_t)ranks[i] + 1) << (i * PACKED_BITS);
+    return packed;
+}
+
+void tci_waits_unpack(uint64_t packed, int32_t ranks_out[3])
+{
+    for (int i = 0; i < 3; i++)
+        ranks_out[i] = (int32_t)((packed >> (i * PACKED_BITS)) & ((1u << PACKED_BITS) - 1)) - 1;
+}
+
+/* For whom it waits besides the first. */
+static uint64_t more_waits(const struct tci_op *op)
+{
+    uint32_t ranks[4], count = waited_for(op, ranks, 4);
+    int32_t more[3] = {-1, -1, -1};
+
+    for (uint32_t i = 1; i < count; i++)
+        more[i - 1] = (int32_t)ranks[i];
+    return tci_waits_pack(more);
+}
+
+void tci_waiting_answer(struct tci_comm *comm, uint32_t from, const struct tci_notice *asked,
+                        enum tci_notice_kind kind, struct tci_notice *answer_out)
 {
     struct tci_tag_name name = tci_comm_tag_name(&asked->key, from);
     struct tci_tag *tag = tci_tags_find(&comm->tags, &name);
     const struct tci_done *done = tci_tags_done(&comm->tags, &name, asked->key.use);
-    struct tci_notice answer = {.kind = TCI_NOTICE_ANSWER,
+    struct tci_notice answer = {.kind = (uint8_t)kind,
                                 .status = TC_ERR_NOT_INITIALIZED,
                                 .culprit = comm->rank,
                                 .number = -1,
-                                .arg = (uint64_t)asked->culprit,
                                 .key = asked->key,
                                 .call = asked->call};
 
-    if (asked->culprit < 0 || asked->culprit >= comm->size || asked->culprit == comm->rank)
-        return;
     if (tag != NULL && tag->op != NULL && tci_key_is_same_use(&tag->op->key, &asked->key)) {
         answer.status = TC_PENDING;
         answer.call = tag->op->args.call;
         answer.number =
             tag->op->state == TCI_OP_WAITING ? TCI_WAITS_FOR_FUTURES : tci_waits_for(tag->op);
+        answer.arg = more_waits(tag->op);
         tci_waiting_describe(tag->op, answer.text, sizeof(answer.text));
         tag->op->is_held = tag->op->is_held || asked->status == TC_ERR_MISMATCH;
     } else if (done != NULL) {
@@ -180,5 +234,16 @@ void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_
         answer.number = waits_elsewhere(comm);
     if (answer.text[0] == 0)
         tci_waiting_describe_last(comm, answer.text, sizeof(answer.text));
+    *answer_out = answer;
+}
+
+void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_notice *asked)
+{
+    struct tci_notice answer;
+
+    if (asked->culprit < 0 || asked->culprit >= comm->size || asked->culprit == comm->rank)
+        return;
+    tci_waiting_answer(comm, from, asked, TCI_NOTICE_ANSWER, &answer);
+    answer.arg = (uint64_t)asked->culprit;
     comm->transport->ops->notify(comm->transport, from, &answer, true);
 }

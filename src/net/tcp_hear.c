@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "core/assert.h"
@@ -42,26 +43,77 @@ static bool owes(const struct tcp_info *info)
     return info->tcpi_unacked > 0 || info->tcpi_probes > 0;
 }
 
+/* How many bytes the peer's host has acknowledged, as <linux/tcp.h> has it, which does not go
+ * together with <netinet/tcp.h>; false on kernels before 4.1. */
+static bool look_acked(const struct tci_link *link, uint64_t *acked_out)
+{
+    enum { ACKED_AT = 120 };
+    uint8_t bytes[ACKED_AT + sizeof(*acked_out)];
+    socklen_t len = sizeof(bytes);
+
+    if (getsockopt(link->fd, IPPROTO_TCP, TCP_INFO, bytes, &len) != 0 || len < sizeof(bytes))
+        return false;
+    memcpy(acked_out, bytes + ACKED_AT, sizeof(*acked_out));
+    return true;
+}
+
+/* How long the host has owed an acknowledgement, over all looks so far, each of which comes before
+ * something is said.  Segments of its own tell nothing: a host that is deaf goes on sending, and
+ * each of its segments acknowledges what is old. */
+static uint64_t owed_ms(struct tci_link *link, const struct tcp_info *info, bool *has_acked_out)
+{
+    struct tci_exec *exec = link->tcp->exec;
+    uint64_t now = exec->ops->now_ns(exec), acked = 0, before_ms;
+    bool is_known = look_acked(link, &acked);
+
+    before_ms = (now - link->heard.at_ns) / TCI_NS_PER_MS;
+    *has_acked_out =
+        is_known ? acked != link->heard.acked : info->tcpi_last_ack_recv <= before_ms + TICK_MS;
+    if (link->heard.at_ns == 0 || *has_acked_out || !owes(info)) {
+        link->heard.at_ns = now;
+        link->heard.acked = acked;
+        return 0;
+    }
+    return before_ms;
+}
+
+/* A link that is made to listen: whether anybody answers at all. */
+static enum tci_hearing hear_dialed(const struct tci_link *link)
+{
+    struct tci_exec *exec = link->tcp->exec;
+    uint64_t begin_ns = link->deadline_ns - TCI_TCP_DIAL_MS * TCI_NS_PER_MS;
+
+    if (link->has_connected)
+        return TCI_HEAR_HOST;
+    return exec->ops->now_ns(exec) >= begin_ns + ACK_DELAY_MS * TCI_NS_PER_MS ? TCI_HEAR_NOTHING
+                                                                              : TCI_HEAR_NO_LINK;
+}
+
 enum tci_hearing tci_tcp_hear(const struct tci_transport *self, uint32_t peer, uint64_t since_ns)
 {
     const struct tci_tcp *tcp = (const struct tci_tcp *)self;
-    const struct tci_link *link = tcp->links[peer];
+    struct tci_link *link = tcp->links[peer];
     uint64_t elapsed_ms = (tcp->exec->ops->now_ns(tcp->exec) - since_ns) / TCI_NS_PER_MS;
     struct tcp_info info;
-    bool is_acked, is_due;
+    uint64_t due_ms, silent_ms;
+    bool has_acked;
 
     TC_ASSERT(peer < tcp->size);
     if (link != NULL && link->state == TCI_LINK_HEALING)
         return TCI_HEAR_NOTHING;
+    if (link != NULL && link->state == TCI_LINK_DIALING && link->fd >= 0)
+        return hear_dialed(link);
     if (link == NULL || link->state != TCI_LINK_UP)
         return TCI_HEAR_NO_LINK;
     if (!look(link, &info))
         return TCI_HEAR_HOST;
-    is_acked = info.tcpi_last_ack_recv <= elapsed_ms + TICK_MS;
-    if (info.tcpi_last_data_recv <= elapsed_ms || (info.tcpi_unacked > 0 && is_acked))
-        return TCI_HEAR_FLOW;
-    is_due = elapsed_ms >= ACK_DELAY_MS + 2 * (uint64_t)info.tcpi_rtt / 1000;
-    return is_acked || !is_due || !owes(&info) ? TCI_HEAR_HOST : TCI_HEAR_NOTHING;
+    silent_ms = tci_min(owed_ms(link, &info, &has_acked), elapsed_ms);
+    due_ms = ACK_DELAY_MS + 2 * (uint64_t)info.tcpi_rtt / 1000;
+    if (silent_ms >= due_ms)
+        return TCI_HEAR_NOTHING;
+    return info.tcpi_last_data_recv <= elapsed_ms || (info.tcpi_unacked > 0 && has_acked)
+               ? TCI_HEAR_FLOW
+               : TCI_HEAR_HOST;
 }
 
 /* A probe that is on its way at two looks, a second apart, is not answered. */

@@ -99,13 +99,16 @@ struct tci_link {
     struct tci_list sending_link; /* in tcp->sending while something is to be written */
     uint32_t peer;
     uint8_t state;
-    bool has_left;      /* the peer has said goodbye */
-    bool bye_queued;    /* so have we */
-    bool is_leaving;    /* or will, once what was posted is sent: this link ends alone */
-    bool was_silent;    /* at the last pulse: see tcp_hear.c */
-    uint64_t sent_pass; /* the last poll before a message was sent at once */
-    int fd;             /* owned; -1: none */
-    int send_errno;     /* sending failed; what can still be read is read first */
+    bool has_left;   /* the peer has said goodbye */
+    bool bye_queued; /* so have we */
+    bool is_leaving; /* or will, once what was posted is sent: this link ends alone */
+    bool was_silent; /* at the last pulse: see tcp_hear.c */
+    struct {
+        uint64_t at_ns, acked; /* the peer's host owes since then; had acknowledged so many bytes */
+    } heard;                   /* at_ns 0: nobody has looked */
+    uint64_t sent_pass;        /* the last poll before a message was sent at once */
+    int fd;                    /* owned; -1: none */
+    int send_errno;            /* sending failed; what can still be read is read first */
     struct tci_watch watch;
     struct tci_addr addr; /* of the other end, for texts */
     /* While it is dialed. */

@@ -18,9 +18,9 @@
 
 enum { TIMEOUT_MS = 3000, PATIENCE_MS = 30000, READY_MS = 60000, REST_MS = 200 };
 
-const char *const chaos_fault_names[FAULTS] = {"kill",  "exit",   "stop",   "pause", "unplug",
-                                               "drop",  "deaf",   "mute",   "apart", "far",
-                                               "close", "memory", "limited"};
+const char *const chaos_fault_names[FAULTS] = {"kill", "exit",  "stop",   "pause",  "unplug",
+                                               "drop", "deaf",  "mute",   "apart",  "halves",
+                                               "far",  "close", "memory", "limited"};
 const char *const chaos_moment_names[MOMENTS] = {"forming", "idle", "busy", "closing"};
 
 #define BIT(reason) (1u << (reason))
@@ -35,6 +35,7 @@ static const unsigned reasons[FAULTS] = {
     [FAULT_DEAF] = BIT(TC_REASON_MACHINE_SILENT) | BIT(TC_REASON_LINK_DEAD),
     [FAULT_MUTE] = BIT(TC_REASON_MACHINE_SILENT) | BIT(TC_REASON_LINK_DEAD),
     [FAULT_APART] = BIT(TC_REASON_LINK_DEAD),
+    [FAULT_HALVES] = BIT(TC_REASON_MACHINE_SILENT),
     [FAULT_CLOSE] = BIT(TC_REASON_EXITED) | BIT(TC_REASON_LINK_DEAD),
 };
 
@@ -61,8 +62,8 @@ struct scene {
     const struct chaos_cell *cell;
     struct chaos_outcome *outcome;
     struct child children[CHAOS_RANKS_MAX];
-    int other; /* of two who are apart */
-    int named;
+    int other;        /* of two who are apart */
+    int named[2];     /* by those of a side; -1: nobody has failed so far */
     bool zero_failed; /* rank 0 has */
 };
 
@@ -155,19 +156,72 @@ __attribute__((format(printf, 2, 3))) static void note(struct scene *scene, cons
     va_end(args);
 }
 
-static bool is_guilty(const struct scene *scene, int rank)
+/* Those who hear each other have to name one rank.  Two who are alone with each other are two
+ * sides, and so are the halves. */
+static int side_of(const struct scene *scene, int rank)
 {
-    return rank == scene->cell->victim ||
-           (scene->cell->fault == FAULT_APART && rank == scene->other);
+    int size = scene->cell->size;
+
+    if (scene->cell->fault == FAULT_HALVES)
+        return rank >= size / 2;
+    return scene->cell->fault == FAULT_APART && size == 2 ? rank : 0;
+}
+
+static int size_of_side(const struct scene *scene, int rank)
+{
+    int count = 0;
+
+    for (int r = 0; r < scene->cell->size; r++)
+        count += side_of(scene, r) == side_of(scene, rank);
+    return count;
+}
+
+/* Whom a rank has to name: see docs/failures.md. */
+static bool is_guilty(const struct scene *scene, int rank, int culprit)
+{
+    const struct chaos_cell *cell = scene->cell;
+    bool is_alone = size_of_side(scene, rank) == 1;
+
+    if (culprit < 0)
+        return false;
+    if (cell->fault == FAULT_HALVES || (cell->fault == FAULT_APART && cell->size == 2))
+        return (is_alone && cell->size > 2 && culprit == rank) ||
+               side_of(scene, culprit) != side_of(scene, rank);
+    if (cell->fault == FAULT_APART)
+        return culprit == (cell->victim > scene->other ? cell->victim : scene->other);
+    return culprit == cell->victim;
+}
+
+/* Who cannot reach rank 0 while it gathers all hears no other, and takes it for the cause. */
+static bool is_outside(const struct scene *scene, int rank, int culprit)
+{
+    bool are_apart = scene->cell->fault == FAULT_APART &&
+                     (rank == scene->cell->victim || rank == scene->other) &&
+                     (scene->cell->victim == 0 || scene->other == 0);
+
+    return scene->cell->moment == MOMENT_FORMING && culprit == 0 && rank != 0 && are_apart;
+}
+
+/* Why, as it may put it; 0: anything. */
+static unsigned reasons_for(const struct scene *scene)
+{
+    unsigned wanted = reasons[scene->cell->fault];
+
+    if (scene->cell->fault == FAULT_APART && scene->cell->size == 2)
+        wanted = BIT(TC_REASON_MACHINE_SILENT); /* of two it cannot be told apart */
+    if (wanted != 0 && scene->cell->moment == MOMENT_FORMING)
+        wanted |= BIT(TC_REASON_NEVER_STARTED); /* it may not have come yet */
+    if (scene->cell->fault == FAULT_APART && scene->cell->moment == MOMENT_FORMING)
+        wanted |= BIT(TC_REASON_MACHINE_SILENT); /* nobody else is asked yet */
+    return wanted;
 }
 
 static void judge_failure(struct scene *scene, int rank, const struct chaos_report *report)
 {
     struct chaos_outcome *outcome = scene->outcome;
-    unsigned wanted = reasons[scene->cell->fault];
+    unsigned wanted = reasons_for(scene);
+    int *named = &scene->named[side_of(scene, rank)];
 
-    if (wanted != 0 && scene->cell->moment == MOMENT_FORMING)
-        wanted |= BIT(TC_REASON_NEVER_STARTED); /* it may not have come yet */
     if (is_harmless(scene->cell->fault) &&
         (scene->cell->fault != FAULT_LIMITED || rank != scene->cell->victim)) {
         outcome->is_alarm = true;
@@ -175,7 +229,10 @@ static void judge_failure(struct scene *scene, int rank, const struct chaos_repo
         return;
     }
     /* A rank that is cut off cannot know that it is the one, and one that harms itself does. */
-    if (rank == scene->cell->victim && scene->cell->fault != FAULT_APART)
+    if (rank == scene->cell->victim && scene->cell->fault != FAULT_APART &&
+        scene->cell->fault != FAULT_HALVES)
+        return;
+    if (is_outside(scene, rank, report->culprit))
         return;
     /* Who comes when rank 0 has given up finds nobody, and cannot know why. */
     if (scene->cell->moment == MOMENT_FORMING && report->culprit == 0 && scene->zero_failed)
@@ -183,14 +240,13 @@ static void judge_failure(struct scene *scene, int rank, const struct chaos_repo
     scene->zero_failed = scene->zero_failed || rank == 0;
     outcome->failed++;
     outcome->reasons_right += wanted == 0 || (wanted & BIT(report->reason)) != 0;
-    if (!is_guilty(scene, report->culprit) ||
-        (scene->named >= 0 && scene->named != report->culprit)) {
+    if (!is_guilty(scene, rank, report->culprit) || (*named >= 0 && *named != report->culprit)) {
         if (outcome->is_named && outcome->is_settled)
             outcome->why[0] = '\0'; /* it was only a reason */
         outcome->is_named = false;
         note(scene, "rank %d: %s blames %d: %s", rank, report->what, report->culprit, report->text);
     }
-    scene->named = report->culprit;
+    *named = report->culprit;
     if (wanted != 0 && (wanted & BIT(report->reason)) == 0)
         note(scene, "rank %d: %s: reason %s: %s", rank, report->what,
              tc_reason_string((tc_reason_t)report->reason), report->text);
@@ -314,6 +370,8 @@ static bool strike(struct scene *scene)
         return lab_host_drop(pid, false, -1);
     case FAULT_APART:
         return lab_host_drop(pid, true, scene->other) && lab_host_drop(pid, false, scene->other);
+    case FAULT_HALVES:
+        return lab_split(scene->cell->size / 2, scene->cell->size);
     case FAULT_CLOSE:
         return kill(pid, CHAOS_CLOSE) == 0;
     case FAULT_MEMORY:
@@ -387,7 +445,7 @@ static const char *build(struct scene *scene)
 
 void chaos_cell_run(const struct chaos_cell *cell, struct chaos_outcome *outcome)
 {
-    struct scene scene = {.cell = cell, .outcome = outcome, .named = -1};
+    struct scene scene = {.cell = cell, .outcome = outcome, .named = {-1, -1}};
     const char *wrong;
     int limit_ms = 2 * (is_harmless(cell->fault) ? PATIENCE_MS : TIMEOUT_MS) + READY_MS;
 

@@ -20,6 +20,7 @@ enum chaos_fault {
     FAULT_DEAF,    /* those to it */
     FAULT_MUTE,    /* those from it */
     FAULT_APART,   /* those between it and one other rank */
+    FAULT_HALVES,  /* the network falls apart: ranks below size / 2, and the others */
     FAULT_FAR,     /* its packets take 20 ms each way, and one of a hundred is lost */
     FAULT_CLOSE,   /* its sockets are closed under the library */
     FAULT_MEMORY,  /* no allocation succeeds any more */
@@ -41,7 +42,7 @@ struct chaos_cell {
 struct chaos_outcome {
     bool is_built;   /* the processes stood; else nothing is known */
     bool is_settled; /* all futures of all who live, in time */
-    bool is_named;   /* all who failed name the victim, or one of the two who are apart */
+    bool is_named;   /* all who failed name the right rank, and the same one */
     bool is_alarm;   /* something failed though nothing had to */
     int failed, reasons_right;
     double late_ms; /* the latest */

@@ -102,7 +102,8 @@ const char *lab_open(void)
         return "there is no nft(8) here (Debian: nftables)";
     if (unshare(CLONE_NEWNET) != 0)
         return "the system gives no network of its own (unshare)";
-    if (!ip(0, "link set lo up\nlink add lab0 type bridge\nlink set lab0 up\n"))
+    if (!ip(0, "link set lo up\nlink add lab0 type bridge\nlink set lab0 up\n"
+               "link add lab1 type bridge\nlink set lab1 up\n"))
         return "the system makes no bridge";
     if (!nft(0, FIREWALL "\n"))
         return "the system has no packet filter (nftables)";
@@ -161,6 +162,17 @@ bool lab_host_unplug(int n)
     char text[64];
 
     (void)snprintf(text, sizeof(text), "link set v%u down\n", plugs[n]);
+    return ip(0, text);
+}
+
+bool lab_split(int first, int end)
+{
+    char text[HOSTS_MAX * 40] = "";
+    size_t len = 0;
+
+    for (int n = first; n < end; n++)
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "link set v%u master lab1\n",
+                                plugs[n]);
     return ip(0, text);
 }
 

@@ -33,6 +33,8 @@ const char *lab_host_address(int n);
 
 /* The cable of a host is pulled. */
 bool lab_host_unplug(int n);
+/* The hosts first … end - 1 hear each other, and so do the others. */
+bool lab_split(int first, int end);
 /* What comes in, or goes out, is dropped: of one other host, or of all (-1). */
 bool lab_host_drop(pid_t pid, bool incoming, int other);
 

@@ -25,7 +25,7 @@ static void lose(struct sim_event *event)
     tc_reason_t reason = loss->reason;
     const char *how = loss->how;
 
-    if (node->is_closed || node->is_dead || sim_is_lost(node, peer) ||
+    if (node->is_closed || node->is_dead || sim_is_lost(node, peer) || !sim_is_linked(node, peer) ||
         (reason == TC_REASON_MACHINE_SILENT && !sim_is_broken(node->net, node->rank, peer) &&
          !sim_is_broken(node->net, peer, node->rank))) {
         free(loss);
@@ -60,15 +60,21 @@ static void lose_later(struct sim_node *node, uint32_t peer, uint64_t delay_ns, 
     sim_clock_add(node->net->clock, node->net->clock->now_ns + delay_ns, &loss->event);
 }
 
+void sim_lose_dead(struct sim_node *node, uint32_t peer)
+{
+    struct sim_net *net = node->net;
+
+    lose_later(node, peer, net->config.lost_after_ns + sim_travel_ns(net, peer, node->rank),
+               TC_REASON_EXITED, "lost: it has ended");
+}
+
 void sim_net_kill(struct sim_net *net, uint32_t rank)
 {
     net->nodes[rank].is_dead = net->nodes[rank].exec->is_dead = true;
     net->nodes[rank].tells_left = 0;
     for (uint32_t peer = 0; peer < net->size; peer++)
         if (peer != rank && !net->nodes[peer].is_dead)
-            lose_later(&net->nodes[peer], rank,
-                       net->config.lost_after_ns + sim_travel_ns(net, rank, peer), TC_REASON_EXITED,
-                       "lost: it has ended");
+            sim_lose_dead(&net->nodes[peer], rank);
 }
 
 void sim_net_kill_at_notice(struct sim_net *net, uint32_t rank, uint32_t n)
@@ -78,6 +84,7 @@ void sim_net_kill_at_notice(struct sim_net *net, uint32_t rank, uint32_t n)
 
 void sim_net_cut(struct sim_net *net, uint32_t a, uint32_t b)
 {
+    sim_link(&net->nodes[a], b);
     lose_later(&net->nodes[a], b, 0, TC_REASON_EXITED, "lost: the link broke");
     lose_later(&net->nodes[b], a, 0, TC_REASON_EXITED, "lost: the link broke");
 }

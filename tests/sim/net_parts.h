@@ -53,6 +53,7 @@ struct sim_node {
     uint64_t *longer_ns;          /* owned, a peer: sim_net_delay; NULL: none */
     uint64_t slow_ns;             /* a message, besides the overhead */
     bool *lost;                   /* owned, a peer; NULL: none */
+    bool *is_linked;              /* owned, a peer: a link has been made; NULL: with rank 0 alone */
     struct sim_event left, parted;
     uint32_t tells_left; /* notices until it ends; 0: it does not */
     bool is_leaving, has_left, has_parted, is_closed, is_dead;
@@ -100,8 +101,13 @@ void sim_tell(struct sim_node *node, uint32_t peer, struct sim_msg *msg);
 /* How long the first byte travels. */
 uint64_t sim_travel_ns(struct sim_net *net, uint32_t from, uint32_t to);
 bool sim_is_lost(const struct sim_node *node, uint32_t peer);
+/* All are linked with rank 0; the others where something has been sent or is to be received. */
+void sim_link(struct sim_node *node, uint32_t peer);
+bool sim_is_linked(const struct sim_node *node, uint32_t peer);
 
-/* net_faults.c: whether nothing gets through, and until when. */
+/* net_faults.c: a rank has ended, and this one will see it. */
+void sim_lose_dead(struct sim_node *node, uint32_t peer);
+/* Whether nothing gets through, and until when. */
 bool sim_is_broken(const struct sim_net *net, uint32_t from, uint32_t to);
 uint64_t sim_whole_ns(const struct sim_net *net, uint32_t from, uint32_t to);
 

@@ -172,6 +172,7 @@ void sim_post_recv(struct tci_transport *self, struct tci_xfer *xfer)
 
     if (half == NULL)
         return;
+    sim_link(node, xfer->peer);
     msg = meet(half, SIM_DATA);
     if (msg != NULL) {
         node->stats.bytes_copied += msg->len;
@@ -200,6 +201,7 @@ void sim_post_send(struct tci_transport *self, struct tci_xfer *xfer)
 
     if (half == NULL)
         return;
+    sim_link(node, xfer->peer);
     if (xfer->len <= node->net->config.eager_max) {
         sim_send(node, half);
         return;

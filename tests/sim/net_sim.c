@@ -33,6 +33,30 @@ bool sim_is_lost(const struct sim_node *node, uint32_t peer)
     return node->lost != NULL && node->lost[peer];
 }
 
+bool sim_is_linked(const struct sim_node *node, uint32_t peer)
+{
+    return node->rank == 0 || peer == 0 || !node->net->config.is_sparse ||
+           (node->is_linked != NULL && node->is_linked[peer]);
+}
+
+static void note_link(struct sim_node *node, uint32_t peer)
+{
+    if (node->is_linked == NULL)
+        node->is_linked = calloc(node->net->size, sizeof(*node->is_linked));
+    TC_ASSERT(node->is_linked != NULL);
+    node->is_linked[peer] = true;
+}
+
+void sim_link(struct sim_node *node, uint32_t peer)
+{
+    if (sim_is_linked(node, peer))
+        return;
+    note_link(node, peer);
+    note_link(&node->net->nodes[peer], node->rank);
+    if (node->net->nodes[peer].is_dead)
+        sim_lose_dead(node, peer);
+}
+
 /* ---- The wire ------------------------------------------------------------------------------- */
 
 /* How long the first byte travels from `from` to `to`. */
@@ -254,9 +278,9 @@ static void net_notify(struct tci_transport *self, uint32_t peer, const struct t
     struct sim_node *node = of(self);
     struct sim_msg *msg;
 
-    (void)may_link;
-    if (peer == node->rank)
+    if (peer == node->rank || (!may_link && !sim_is_linked(node, peer)))
         return;
+    sim_link(node, peer);
     msg = sim_msg_new(node->net, SIM_NOTICE, NULL);
     msg->notice = malloc(sizeof(*notice));
     TC_ASSERT(msg->notice != NULL);
@@ -386,7 +410,7 @@ static enum tci_hearing net_hear(const struct tci_transport *self, uint32_t peer
     uint64_t now = node->net->clock->now_ns;
 
     (void)since_ns;
-    if (sim_is_lost(node, peer) || other->is_dead)
+    if (sim_is_lost(node, peer) || other->is_dead || !sim_is_linked(node, peer))
         return TCI_HEAR_NO_LINK;
     if (sim_is_broken(node->net, node->rank, peer) || sim_is_broken(node->net, peer, node->rank))
         return TCI_HEAR_NOTHING;
@@ -458,6 +482,7 @@ static void free_queue(struct sim_node *node)
     free(node->last_ns);
     free(node->longer_ns);
     free(node->lost);
+    free(node->is_linked);
 }
 
 void sim_net_free(struct sim_net *net)

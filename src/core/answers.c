@@ -1,0 +1,93 @@
+/* answers.c - what the ranks have said of an operation is kept and counted. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/answers.h"
+
+#include <stdio.h>
+
+#include "core/alloc.h"
+#include "core/waiting.h"
+
+struct tci_answers *tci_answers_new(int size)
+{
+    struct tci_answers *answers =
+        tci_alloc(sizeof(*answers) + (size_t)size * sizeof(answers->said[0]));
+
+    if (answers == NULL)
+        return NULL;
+    answers->size = size;
+    answers->met = -1;
+    for (int r = 0; r < size; r++)
+        for (int w = 0; w < WAITS_MAX; w++)
+            answers->said[r].waits[w] = -1;
+    return answers;
+}
+
+void tci_answers_count(struct tci_answers *answers, int rank, const struct tci_call *call)
+{
+    for (size_t o = 0; o < OPINIONS_MAX; o++) {
+        struct tci_opinion *opinion = &answers->opinions[o];
+
+        if (opinion->count > 0 && !tci_call_is_equal(&opinion->call, call))
+            continue;
+        if (opinion->count == 0 || rank < opinion->first)
+            opinion->first = rank;
+        opinion->call = *call;
+        opinion->count++;
+        return;
+    }
+}
+
+/* Its first wait is the number of the answer, the others lie in its argument: tci_waits_pack. */
+static void note_waits(struct tci_answers *answers, struct said *said,
+                       const struct tci_notice *answer)
+{
+    int32_t more[WAITS_MAX - 1];
+
+    said->waits[0] = answer->number < answers->size ? answer->number : -1;
+    if (answer->kind != TCI_NOTICE_REPORT)
+        return;
+    tci_waits_unpack(answer->arg, more);
+    for (int w = 1; w < WAITS_MAX; w++)
+        said->waits[w] = more[w - 1] < answers->size ? more[w - 1] : -1;
+}
+
+void tci_answers_note(struct tci_answers *answers, int rank, const struct tci_notice *answer)
+{
+    struct said *said = &answers->said[rank];
+    bool was_counted = said->what == ENTERED || said->what == FINISHED;
+
+    answers->heard += said->what == SILENT;
+    said->what = answer->status == TC_ERR_NOT_INITIALIZED ? NOT_ENTERED
+                 : answer->status == TC_PENDING           ? ENTERED
+                 : answer->status == TC_OK                ? FINISHED
+                                                          : FORGOTTEN;
+    note_waits(answers, said, answer);
+    snprintf(said->text, sizeof(said->text), "%.103s", answer->text);
+    if (!was_counted && (said->what == ENTERED || said->what == FINISHED))
+        tci_answers_count(answers, rank, &answer->call);
+}
+
+bool tci_answers_differ(struct tci_answers *answers, const struct tci_opinion **most_out,
+                        const struct tci_opinion **least_out)
+{
+    const struct tci_opinion *most = &answers->opinions[0], *least = NULL;
+
+    /* What was met counts where that rank says nothing of it any more. */
+    if (answers->met >= 0 &&
+        (answers->opinions[1].count == 0 || (answers->said[answers->met].what != ENTERED &&
+                                             answers->said[answers->met].what != FINISHED)))
+        tci_answers_count(answers, answers->met, &answers->met_call);
+    for (size_t o = 1; o < OPINIONS_MAX; o++)
+        if (answers->opinions[o].count > most->count)
+            most = &answers->opinions[o];
+    for (size_t o = 0; o < OPINIONS_MAX; o++) {
+        const struct tci_opinion *opinion = &answers->opinions[o];
+
+        if (opinion != most && opinion->count > 0 &&
+            (least == NULL || opinion->count < least->count))
+            least = opinion;
+    }
+    *most_out = most;
+    *least_out = least;
+    return least != NULL;
+}
