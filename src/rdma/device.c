@@ -220,6 +220,11 @@ static bool list_port(void *arg, struct tci_rdma_choice *choice)
     return false;
 }
 
+bool tci_rdma_is_built(void)
+{
+    return true;
+}
+
 const char *tci_rdma_list(const struct tci_rdma_options *options,
                           struct tci_rdma_port_info **ports_out, size_t *count_out)
 {

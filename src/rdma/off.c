@@ -2,6 +2,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rdma/rdma.h"
 
+bool tci_rdma_is_built(void)
+{
+    return false;
+}
+
 const char *tci_rdma_list(const struct tci_rdma_options *options,
                           struct tci_rdma_port_info **ports_out, size_t *count_out)
 {

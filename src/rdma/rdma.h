@@ -25,6 +25,9 @@ struct tci_rdma_port_info {
     char lacks[200];   /* what has to be done about it; "": nothing */
 };
 
+/* Whether this build has it.  Any thread. */
+bool tci_rdma_is_built(void);
+
 /* All ports of all devices, in an array that tci_free() frees.  NULL, or why there is none: a
  * static text such as "there is no RDMA device here".  Any thread. */
 const char *tci_rdma_list(const struct tci_rdma_options *options,

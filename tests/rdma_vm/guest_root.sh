@@ -56,13 +56,13 @@ echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
 {
     echo link set lo up
     echo link add switch type bridge mcast_snooping 0
-    echo link set switch up arp off # else it would answer for all addresses of this machine
+    echo link set switch up arp off addrgenmode none # else it answers for all addresses
     echo rule add pref 30 lookup local
     h=0
     while [ "$h" -lt "$hosts" ]; do
         own=10.77.0.$((h + 1))
         echo link add "eth$h" mtu "$mtu" type veth peer name "port$h" mtu "$mtu"
-        echo link set "port$h" master switch up
+        echo link set "port$h" master switch up addrgenmode none
         echo address add "$own/24" dev "eth$h"
         echo link set "eth$h" up
         echo rule add pref 10 iif lo from "$own" to "$own" lookup local
