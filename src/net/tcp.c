@@ -297,7 +297,7 @@ static bool has_ended(const struct tci_link *link)
     if (link->tcp->is_parting)
         return link->state == TCI_LINK_HEALING ||
                (link->bye_queued && !tci_link_has_output(link) && has_arrived(link));
-    return link->has_left && link->bye_queued && !tci_link_has_output(link);
+    return tci_link_is_parted(link) && !tci_link_has_output(link);
 }
 
 void tci_tcp_check_left(struct tci_tcp *tcp)

@@ -67,7 +67,7 @@ static bool may_heal(const struct tci_link *link)
     const struct tci_tcp *tcp = link->tcp;
 
     return link->state == TCI_LINK_UP && tcp->heal_ns > 0 && !tcp->is_ring && !tcp->is_parting &&
-           tcp->addrs[link->peer].len != 0 && !(link->has_left && link->bye_queued);
+           tcp->addrs[link->peer].len != 0 && !tci_link_is_parted(link);
 }
 
 static void lose_ended(struct tci_link *link)

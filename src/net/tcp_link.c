@@ -258,11 +258,19 @@ void tci_link_say_bye(struct tci_link *link)
         return;
     tci_link_control(link, &frame, NULL);
     link->bye_queued = true;
+    link->bye_end = link->log.end;
+}
+
+/* Without the last of that a connection that breaks just then would leave the peer with nobody to
+ * make it again, and with no goodbye. */
+bool tci_link_is_parted(const struct tci_link *link)
+{
+    return link->has_left && link->bye_queued && link->log.acked >= link->bye_end;
 }
 
 void tci_link_check_parted(struct tci_link *link)
 {
-    if (link->is_leaving && link->has_left && link->bye_queued && link->state == TCI_LINK_UP &&
+    if (link->is_leaving && tci_link_is_parted(link) && link->state == TCI_LINK_UP &&
         !tci_link_has_output(link))
         (void)shutdown(link->fd, SHUT_WR);
 }

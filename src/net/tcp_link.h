@@ -134,6 +134,7 @@ struct tci_link {
     struct tci_log log;
     struct tci_list flows; /* most urgent first */
     size_t flow_count;
+    uint64_t bye_end; /* where our goodbye ends in what is sent */
     uint32_t seq_out, seq_in;
     uint64_t eager_queued;   /* bytes in flows, not in frames yet */
     uint64_t eager_framed;   /* bytes in frames, since the beginning */
@@ -252,7 +253,9 @@ void tci_link_drop_fd(struct tci_link *link);
 /* Queue a frame of control; fills seq and ack.  Without memory the next poll loses the link. */
 void tci_link_control(struct tci_link *link, struct tci_frame *frame, const uint8_t *payload);
 void tci_link_say_bye(struct tci_link *link);
-/* When both have said goodbye on a link that ends alone: the end of our stream, which is the end of
+/* Both have said goodbye, and the peer has ours. */
+bool tci_link_is_parted(const struct tci_link *link);
+/* When that is so on a link that ends alone: the end of our stream, which is the end of
  * the link at the peer, whose end of stream ends it here. */
 void tci_link_check_parted(struct tci_link *link);
 /* Queue an ACK, with all that it tells. */

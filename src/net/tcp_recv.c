@@ -532,7 +532,9 @@ const char *tci_link_on_payload(struct tci_link *link)
     rx->xfer = NULL;
     if (mode == TCI_RX_NOTICE)
         return end_notice(link);
-    if (rx->frame.kind == TCI_FRAME_BYE) {
+    if (rx->frame.kind == TCI_FRAME_BYE)
+        tci_link_say_ack(link); /* the peer stays until it has this */
+    if (link->has_left) {
         tci_link_check_parted(link);
         tci_tcp_check_left(link->tcp);
     }
