@@ -210,6 +210,9 @@ endif()
 file(GLOB hosts_sources CONFIGURE_DEPENDS tools/shared/hosts*.c)
 tcdist_add_fuzz(fuzz_hosts 10000 ${hosts_sources})
 target_link_libraries(fuzz_hosts PRIVATE tools_shared)
+tcdist_add_fuzz(fuzz_launch 20000
+    src/launch/nodelist.c src/launch/hostfile.c src/launch/slurm_conf.c
+    src/meet/card.c src/meet/etcd_text.c src/meet/pmi_line.c src/meet/store.c)
 tcdist_add_fuzz(fuzz_payload 5000 src/algo/narrow.c src/algo/sparse.c src/algo/topk.c)
 file(GLOB link_sources CONFIGURE_DEPENDS src/net/tcp*.c src/net/frame.c src/core/comm.c
      src/core/diagnose.c src/core/mismatch.c src/core/match.c)
@@ -225,6 +228,18 @@ target_link_libraries(chaos PRIVATE tcdist_static)
 set_target_properties(chaos PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 add_test(NAME chaos COMMAND ${run_test} $<TARGET_FILE:chaos> --sample)
 set_tests_properties(chaos PROPERTIES TIMEOUT 300 RUN_SERIAL ON SKIP_RETURN_CODE 77)
+
+# ---- Launchers: groups that real ones start, and places where they meet -------------------------
+
+add_executable(crowd tests/launchers/crowd.c)
+target_include_directories(crowd PRIVATE include)
+target_link_libraries(crowd PRIVATE tcdist_static)
+set_target_properties(crowd PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+if(TCDIST_TOOLS AND TCDIST_EXAMPLES AND NOT TCDIST_SANITIZE)
+    add_test(NAME launchers COMMAND
+        ${run_test} ${PROJECT_SOURCE_DIR}/tests/launchers/check_launchers.sh ${PROJECT_BINARY_DIR})
+    set_tests_properties(launchers PROPERTIES TIMEOUT 600 LABELS house SKIP_RETURN_CODE 77)
+endif()
 
 # ---- The house: the tree, the headers, the symbols, the installation ---------------------------
 

@@ -10,8 +10,8 @@
 for name in $(env | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p'); do
     case $name in
     TCDIST_TEST_*) ;;
-    TCDIST_* | OMPI_* | PMIX_* | PMI_* | MPI* | I_MPI_* | HYDRA_* | SLURM_* | MLX_* | \
-        TC_GLOO_* | TC_MESH_* | NUVEC_*)
+    TCDIST_* | OMPI_* | PMIX_* | PMI_* | MPI* | I_MPI_* | HYDRA_* | SLURM_* | MLX_* | JACCL_* | \
+        TORCHELASTIC_* | NCCL_* | TC_GLOO_* | TC_MESH_* | NUVEC_*)
         unset "$name"
         ;;
     RANK | WORLD_SIZE | LOCAL_RANK | LOCAL_WORLD_SIZE | MASTER_ADDR | MASTER_PORT)

@@ -1,0 +1,395 @@
+/* test_meet.c - ranks that meet where rank 0 leaves a card: files, leftovers, keys, cancels. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 300 */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+#include "meet/card.h"
+#include "meet/etcd_text.h"
+#include "meet/pmi.h"
+#include "meet/store.h"
+#include "net/host.h"
+#include "support/world.h"
+
+enum { RANKS_MAX = 4, MS = 60000 };
+
+static char folder[64], path[96], url[128];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/tcdist-meet-XXXXXX");
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    snprintf(path, sizeof(path), "%s/card", folder);
+    snprintf(url, sizeof(url), "file://%s", path);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    unlink(path);
+    /* Nothing else is left in it, a little later: a thread may be writing what was cancelled. */
+    for (int wait = 0; rmdir(folder) != 0 && wait < 6000; wait++)
+        usleep(10000);
+    return access(folder, F_OK) == 0 ? -1 : 0;
+}
+
+struct job {
+    tc_context *context[RANKS_MAX];
+    tc_dist_ctx *group[RANKS_MAX];
+    tc_future *joined[RANKS_MAX];
+    int size;
+};
+
+static void open_rank(struct job *job, int rank, const char *key)
+{
+    tc_config config;
+
+    tc_config_default(&config);
+    config.key = key;
+    config.key_bytes = key == NULL ? 0 : strlen(key);
+    assert_int_equal(tc_init_config(&config, &job->context[rank]), TC_OK);
+}
+
+static void join_rank(struct job *job, int rank, int timeout_ms)
+{
+    tc_dist_options options;
+
+    tc_dist_options_default(&options);
+    options.world_size = job->size;
+    options.rank = rank;
+    options.rendezvous_url = url;
+    options.timeout_ms = timeout_ms;
+    job->joined[rank] = tc_dist_init_async(job->context[rank], &options, &job->group[rank]);
+}
+
+static void wait_and_leave(struct job *job)
+{
+    tc_future *left[RANKS_MAX];
+
+    for (int rank = 0; rank < job->size; rank++) {
+        if (tc_future_wait(job->joined[rank], 2 * MS) != TC_OK)
+            fail_msg("rank %d: %s", rank, tc_future_error(job->joined[rank])->message);
+        tc_future_release(job->joined[rank]);
+    }
+    for (int rank = 0; rank < job->size; rank++)
+        left[rank] = tc_dist_finalize_async(job->group[rank]);
+    for (int rank = 0; rank < job->size; rank++) {
+        assert_int_equal(tc_future_wait(left[rank], MS), TC_OK);
+        tc_future_release(left[rank]);
+    }
+}
+
+static void close_job(struct job *job)
+{
+    for (int rank = 0; rank < job->size; rank++)
+        tc_shutdown(job->context[rank]);
+}
+
+static void write_file(const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* Several groups, one after the other, by the same file: the last rank comes first. */
+static void meet_there(const char *key, int groups)
+{
+    struct job job = {.size = 3};
+
+    for (int rank = 0; rank < job.size; rank++)
+        open_rank(&job, rank, key);
+    for (int group = 0; group < groups; group++) {
+        for (int rank = job.size - 1; rank >= 0; rank--)
+            join_rank(&job, rank, MS);
+        wait_and_leave(&job);
+        assert_int_equal(access(path, F_OK), -1); /* the card is gone before the group stands */
+    }
+    close_job(&job);
+}
+
+static void ranks_meet_by_a_file_again_and_again(void **state)
+{
+    (void)state;
+    meet_there(NULL, 3);
+}
+
+static void a_key_holds_by_a_file_too(void **state)
+{
+    struct job job = {.size = 2};
+
+    (void)state;
+    meet_there("0123456789abcdef", 1);
+    open_rank(&job, 0, "0123456789abcdef");
+    open_rank(&job, 1, "fedcba9876543210");
+    for (int rank = 0; rank < 2; rank++)
+        join_rank(&job, rank, 1500);
+    for (int rank = 0; rank < 2; rank++) {
+        assert_int_equal(tc_future_wait(job.joined[rank], MS), TC_ERR_AUTH);
+        tc_future_release(job.joined[rank]);
+    }
+    close_job(&job);
+}
+
+/* A card of a process that is gone, whose port nobody has, or of another host. */
+static void leave_card(bool is_here)
+{
+    struct tci_card card;
+    char text[TCI_CARD_TEXT];
+    pid_t child = fork();
+    int status;
+
+    if (child == 0)
+        _exit(0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    tci_card_init(&card, tci_host_id() + (is_here ? 0 : 1), 3);
+    card.pid = (uint64_t)child;
+    assert_true(tci_card_add(&card, "127.0.0.1:1"));
+    tci_card_print(&card, text);
+    write_file(text);
+}
+
+static void what_a_dead_job_has_left_does_no_harm(void **state)
+{
+    (void)state;
+    for (int is_here = 0; is_here < 2; is_here++) {
+        leave_card(is_here != 0);
+        meet_there(NULL, 1);
+    }
+    write_file(""); /* as mktemp makes one */
+    meet_there(NULL, 1);
+}
+
+static void expect(tc_future *future, tc_status_t status, const char *says)
+{
+    tc_status_t got = tc_future_wait(future, MS);
+
+    if (got != status || strstr(tc_future_error(future)->message, says) == NULL)
+        fail_msg("%d: %s", got, got == TC_OK ? "" : tc_future_error(future)->message);
+    tc_future_release(future);
+}
+
+static void a_file_that_is_none_of_ours_is_left_alone(void **state)
+{
+    struct job job = {.size = 2};
+    struct stat status;
+
+    (void)state;
+    write_file("my thesis\n");
+    for (int rank = 0; rank < 2; rank++)
+        open_rank(&job, rank, NULL);
+    join_rank(&job, 0, MS);
+    expect(job.joined[0], TC_ERR_INVALID_ARG, "holds something else than a card");
+    join_rank(&job, 1, 300);
+    expect(job.joined[1], TC_ERR_TIMEOUT, "is no card of a rank 0");
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_size, 10);
+    close_job(&job);
+}
+
+static void a_path_in_use_is_said_with_the_process(void **state)
+{
+    struct job job = {.size = 2};
+    struct tci_card card;
+    char text[TCI_CARD_TEXT];
+
+    (void)state;
+    tci_card_init(&card, tci_host_id(), 2);
+    card.pid = (uint64_t)getppid();
+    card.born = 0; /* whoever it is: it lives */
+    assert_true(tci_card_add(&card, "127.0.0.1:1"));
+    tci_card_print(&card, text);
+    write_file(text);
+    for (int rank = 0; rank < 2; rank++)
+        open_rank(&job, rank, NULL);
+    join_rank(&job, 0, MS);
+    expect(job.joined[0], TC_ERR_BUSY, "is in use: process");
+    close_job(&job);
+}
+
+static void who_comes_alone_says_what_it_saw(void **state)
+{
+    struct job job = {.size = 2};
+
+    (void)state;
+    for (int rank = 0; rank < 2; rank++)
+        open_rank(&job, rank, NULL);
+    join_rank(&job, 1, 300);
+    expect(job.joined[1], TC_ERR_TIMEOUT, "rank 1 has found no word of rank 0 at file://");
+    leave_card(true);
+    join_rank(&job, 1, 500);
+    expect(job.joined[1], TC_ERR_TIMEOUT, "which has ended");
+    unlink(path);
+    join_rank(&job, 0, 300);
+    expect(job.joined[0], TC_ERR_TIMEOUT, "rank 1 of 2 has not come to file://");
+    for (int wait = 0; access(path, F_OK) == 0 && wait < 1000; wait++)
+        usleep(10000); /* its card goes a little later */
+    strcat(url, "/in/no/folder");
+    join_rank(&job, 0, MS);
+    expect(job.joined[0], TC_ERR_INVALID_ARG, "rank 0 cannot leave word");
+    close_job(&job);
+}
+
+static void a_cancel_and_a_shutdown_end_it_at_once(void **state)
+{
+    struct job job = {.size = 2};
+
+    (void)state;
+    for (int rank = 0; rank < 2; rank++) {
+        open_rank(&job, rank, NULL);
+        join_rank(&job, rank, MS);
+        tc_future_cancel(job.joined[rank]);
+        assert_int_not_equal(tc_future_wait(job.joined[rank], MS), TC_PENDING);
+        tc_future_release(job.joined[rank]);
+    }
+    job.size = 3; /* one is missing */
+    for (int rank = 0; rank < 2; rank++)
+        join_rank(&job, rank, MS);
+    job.size = 2;
+    close_job(&job);
+    for (int rank = 0; rank < 2; rank++) {
+        assert_int_equal(tc_future_wait(job.joined[rank], MS), TC_ERR_CLOSED);
+        tc_future_release(job.joined[rank]);
+    }
+}
+
+/* ---- Text ---------------------------------------------------------------------------------- */
+
+static void cards_are_read_as_they_are_written(void **state)
+{
+    static const char *const wrong[] = {
+        "",
+        "tcdist1/",
+        "tcdist1/00112233445566778899aabbccddeeff/1.2.3.4/2",
+        "tcdist1/00112233445566778899aabbccddeeff/1.2.3.4/1/a:1",
+        "tcdist1/00112233445566778899aabbccddeeff/1.2.3/2/a:1",
+        "tcdist1/00112233445566778899AABBCCDDEEFF/1.2.3.4/2/a:1",
+        "tcdist1/00112233445566778899aabbccddeeff/1.2.3.4/2/a b:1",
+        "tcdist1/00112233445566778899aabbccddeeff/1.2.3.4/2//a:1",
+        "tcdist2/00112233445566778899aabbccddeeff/1.2.3.4/2/a:1",
+    };
+    struct tci_card card, again;
+    char text[TCI_CARD_TEXT];
+
+    (void)state;
+    tci_card_init(&card, 77, 5);
+    memcpy(card.job, "sixteen bytes...", 16);
+    for (int k = 0; k < TCI_CARD_ADDRS; k++)
+        assert_true(tci_card_add(&card, "[fe80::0123:4567:89ab:cdef%interface]:65535"));
+    assert_false(tci_card_add(&card, "10.0.0.7:1"));
+    tci_card_print(&card, text);
+    assert_int_equal(strcspn(text, " ="), strlen(text));
+    assert_true(tci_card_parse(text, &again));
+    assert_memory_equal(card.job, again.job, sizeof(card.job));
+    assert_int_equal(again.count, card.count);
+    assert_string_equal(again.addrs[7], card.addrs[7]);
+    assert_true(tci_card_is_own(&again, 77));
+    assert_false(tci_card_is_dead(&again, 77));
+    again.born++;
+    assert_true(tci_card_is_dead(&again, 77));
+    assert_false(tci_card_is_dead(&again, 78));
+    for (size_t i = 0; i < TCI_LEN(wrong); i++)
+        if (tci_card_parse(wrong[i], &again))
+            fail_msg("taken: %s", wrong[i]);
+}
+
+static void urls_of_servers_are_cut(void **state)
+{
+    static const struct {
+        const char *url, *host;
+        int port;
+        const char *key; /* or what the error says */
+    } rows[] = {
+        {"redis://h/job", "h", 6379, "job"},
+        {"redis://10.0.0.7:1/a/b:c", "10.0.0.7", 1, "a/b:c"},
+        {"redis://[fd00::1]:9/k", "fd00::1", 9, "k"},
+        {"redis://h", NULL, 0, "there is no key"},
+        {"redis://h/", NULL, 0, "there is no key"},
+        {"redis://:1/k", NULL, 0, "there is no host"},
+        {"redis://h:0/k", NULL, 0, "not a number in 1"},
+        {"redis://h:99999/k", NULL, 0, "not a number in 1"},
+        {"redis://[fd00::1/k", NULL, 0, "there is no host"},
+        {"redis://u:p@h/k", NULL, 0, "not a number"},
+        {"redis://h/a b", NULL, 0, "letters"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TCI_LEN(rows); i++) {
+        struct tci_error error = {.pub = {.status = TC_OK}};
+        struct tci_store_where where;
+
+        if ((tci_store_parse(rows[i].url, "redis", 6379, &where, &error) == TC_OK) !=
+            (rows[i].host != NULL))
+            fail_msg("row %zu: %s", i, error.text);
+        if (rows[i].host == NULL && strstr(error.text, rows[i].key) == NULL)
+            fail_msg("row %zu: %s", i, error.text);
+        if (rows[i].host == NULL)
+            continue;
+        assert_string_equal(where.host, rows[i].host);
+        assert_int_equal(where.port, rows[i].port);
+        assert_string_equal(where.key, rows[i].key);
+    }
+}
+
+static void answers_of_etcd_and_of_process_managers_are_read(void **state)
+{
+    char text[64], coded[64];
+
+    (void)state;
+    for (size_t len = 0; len < 9; len++) {
+        (void)tci_base64_encode("any bytes", len, coded);
+        assert_true(tci_base64_decode(coded, text, sizeof(text)));
+        assert_int_equal(strlen(text), len);
+        assert_memory_equal(text, "any bytes", len);
+    }
+    assert_false(tci_base64_decode("a", text, sizeof(text)));
+    assert_false(tci_base64_decode("a-bc", text, sizeof(text)));
+    assert_false(tci_base64_decode("YWJj", text, 3));
+    assert_true(tci_pmi_is("cmd=get_result rc=0 value=a=b", "get_result"));
+    assert_false(tci_pmi_is("cmd=get_result rc=0", "get"));
+    assert_true(tci_pmi_value("cmd=x rc=0 value=a=b", "value", text, sizeof(text)));
+    assert_string_equal(text, "a=b");
+    assert_false(tci_pmi_value("cmd=x xrc=0", "rc", text, sizeof(text)));
+    assert_false(tci_pmi_value("cmd=x value=abc", "value", text, 3));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(ranks_meet_by_a_file_again_and_again, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_key_holds_by_a_file_too, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(what_a_dead_job_has_left_does_no_harm, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_file_that_is_none_of_ours_is_left_alone, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_path_in_use_is_said_with_the_process, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(who_comes_alone_says_what_it_saw, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_cancel_and_a_shutdown_end_it_at_once, make_folder,
+                                        remove_folder),
+        cmocka_unit_test(cards_are_read_as_they_are_written),
+        cmocka_unit_test(urls_of_servers_are_cut),
+        cmocka_unit_test(answers_of_etcd_and_of_process_managers_are_read),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
