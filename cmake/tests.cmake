@@ -238,7 +238,10 @@ set_target_properties(crowd PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_D
 if(TCDIST_TOOLS AND TCDIST_EXAMPLES AND NOT TCDIST_SANITIZE)
     add_test(NAME launchers COMMAND
         ${run_test} ${PROJECT_SOURCE_DIR}/tests/launchers/check_launchers.sh ${PROJECT_BINARY_DIR})
-    set_tests_properties(launchers PROPERTIES TIMEOUT 600 LABELS house SKIP_RETURN_CODE 77)
+    add_test(NAME clusters COMMAND
+        ${run_test} ${PROJECT_SOURCE_DIR}/tests/launchers/check_clusters.sh ${PROJECT_BINARY_DIR})
+    set_tests_properties(launchers clusters PROPERTIES
+        TIMEOUT 600 LABELS house SKIP_RETURN_CODE 77)
 endif()
 
 # ---- The house: the tree, the headers, the symbols, the installation ---------------------------
