@@ -10,6 +10,7 @@
 #   serial        never runs beside another test
 #   single        has one thread alone: the thread sanitizer has nothing to look for
 #   also tcp      runs a second time, as <name>_tcp, without shared memory between ranks
+#   also rdma     runs another time, as <name>_rdma, over fake RDMA devices
 #
 # The tests of the tree itself carry the label "house", those of one thread the label "single".
 
@@ -22,6 +23,7 @@ file(GLOB support_sources CONFIGURE_DEPENDS tests/*.c tests/support/*.c tests/si
 list(FILTER support_sources EXCLUDE REGEX "/tests/(test_[^/]*|tidy|support/filter)\\.c$")
 if(TCDIST_RDMA)
     file(GLOB fake_sources CONFIGURE_DEPENDS tests/fake_verbs/*.c)
+    list(FILTER fake_sources EXCLUDE REGEX "/preload\\.c$")
     list(APPEND support_sources ${fake_sources})
 endif()
 add_library(test_support INTERFACE)
@@ -38,6 +40,10 @@ target_compile_definitions(test_support INTERFACE
 
 add_library(test_filter OBJECT tests/support/filter.c)
 target_link_libraries(test_filter PRIVATE PkgConfig::CMOCKA)
+if(TCDIST_RDMA)
+    add_library(fake_preload OBJECT tests/fake_verbs/preload.c)
+    target_include_directories(fake_preload PRIVATE src tests ${IBVERBS_INCLUDE_DIRS})
+endif()
 
 # ---- One optional package ---------------------------------------------------------------------
 
@@ -114,6 +120,13 @@ function(tcdist_add_test source)
         set_tests_properties(${name}_tcp PROPERTIES
             TIMEOUT ${timeout} RUN_SERIAL ${serial} SKIP_RETURN_CODE 77)
     endif()
+    if(lines MATCHES "also rdma" AND TCDIST_RDMA AND TARGET ${name})
+        target_sources(${name} PRIVATE $<TARGET_OBJECTS:fake_preload>)
+        add_test(NAME ${name}_rdma COMMAND ${run_test} env TCDIST_SHM=0 TCDIST_RDMA=1
+            TCDIST_TEST_VERBS=fake $<TARGET_FILE:${name}>)
+        set_tests_properties(${name}_rdma PROPERTIES
+            TIMEOUT ${timeout} RUN_SERIAL ${serial} SKIP_RETURN_CODE 77)
+    endif()
 endfunction()
 
 file(GLOB test_sources CONFIGURE_DEPENDS tests/test_*.c)
@@ -142,6 +155,15 @@ tcdist_add_sealed(test_dist *)
 tcdist_add_sealed(test_split *)
 tcdist_add_sealed(test_collectives *3_ranks*)
 tcdist_add_sealed(test_heal *collective*)
+
+# The collectives over fake RDMA devices, in one size of group.
+if(TCDIST_RDMA)
+    target_sources(test_collectives PRIVATE $<TARGET_OBJECTS:fake_preload>)
+    add_test(NAME test_collectives_rdma COMMAND ${run_test} env TCDIST_SHM=0 TCDIST_RDMA=1
+        TCDIST_TEST_VERBS=fake TCDIST_TEST_EFFORT=quick CMOCKA_TEST_FILTER=*3_ranks*
+        $<TARGET_FILE:test_collectives>)
+    set_tests_properties(test_collectives_rdma PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+endif()
 
 # ---- Programs in the manner of tensorcore -----------------------------------------------------
 #

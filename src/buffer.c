@@ -82,6 +82,7 @@ static int map(tc_buffer *buffer, size_t bytes)
     if (data == NULL && shared->fd >= 0) {
         close(shared->fd);
         shared->fd = -1;
+        shared->number = 0;
     }
     if (data == NULL)
         data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -93,8 +94,7 @@ static int map(tc_buffer *buffer, size_t bytes)
     buffer->mapped_bytes = bytes;
     shared->data = data;
     shared->bytes = bytes;
-    if (shared->fd >= 0)
-        tci_memories_add(shared);
+    tci_memories_add(shared);
     return 0;
 }
 
@@ -103,11 +103,10 @@ static void unmap(tc_buffer *buffer)
 {
     struct tci_memory *shared = &buffer->shared;
 
-    if (shared->fd >= 0) {
-        tci_memories_del(shared);
+    tci_memories_del(shared);
+    if (shared->fd >= 0)
         (void)fallocate(shared->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                         (off_t)shared->bytes);
-    }
     munmap(buffer->data, buffer->mapped_bytes);
     if (shared->fd >= 0)
         close(shared->fd);

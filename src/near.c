@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/log.h"
 #include "net/shm.h"
 #include "net/tcp.h"
+#include "rdma/rdma.h"
 
 enum { IS_ON = 1, MAY_READ = 1 };
 
@@ -35,9 +37,29 @@ tc_status_t tci_near_check(struct tci_error *error)
     return TC_OK;
 }
 
+/* What is encrypted stays on connections, where it is sealed. */
+static struct tci_transport *open_rdma(tc_context *context, struct tci_transport *tcp,
+                                       const struct tci_boot_result *result)
+{
+    struct tci_rdma_config config = {.rank = (uint32_t)result->rank,
+                                     .size = (uint32_t)result->size,
+                                     .eager_bytes = (size_t)result->agreed.eager_bytes};
+
+    if (!tci_rdma_options_parse(context->config.rdma, &config.options))
+        return tcp; /* never: it was parsed when the context was made */
+    if (context->config.encryption > 0) {
+        if (config.options.mode == TCI_RDMA_ON)
+            tci_log(TC_LOG_WARN, "rank %u: no RDMA: encryption is on, which is for TCP alone",
+                    config.rank);
+        return tcp;
+    }
+    return tci_rdma_open(tci_loop_of(context->exec), context, tcp, &config);
+}
+
 struct tci_transport *tci_near_open(tc_context *context, struct tci_transport *tcp,
                                     const struct tci_boot_result *result)
 {
+    struct tci_transport *way = open_rdma(context, tcp, result);
     struct tci_shm_config config = {.rank = (uint32_t)result->rank,
                                     .size = (uint32_t)result->size,
                                     .hosts = result->hosts,
@@ -48,5 +70,5 @@ struct tci_transport *tci_near_open(tc_context *context, struct tci_transport *t
 
     if (config.is_on && result->local_ranks > 1)
         tci_tcp_be_quiet(tcp);
-    return tci_shm_open(tci_loop_of(context->exec), context, tcp, &config);
+    return tci_shm_open(tci_loop_of(context->exec), context, way, &config);
 }

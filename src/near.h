@@ -1,4 +1,4 @@
-/* near.h - ranks of one host share memory: settings, and the transport that does it. */
+/* near.h - ranks that share memory, or have RDMA between them: settings, and the transports. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TCI_NEAR_H
 #define TCI_NEAR_H
@@ -12,7 +12,8 @@
 tc_status_t tci_near_check(struct tci_error *error);
 
 /* The transport of a group over `tcp`, which it takes over: shared memory between ranks of one
- * host, as far as the settings let it.  NULL without memory; then tcp is closed.  Loop thread. */
+ * host, RDMA between others, as far as the settings let it.  NULL without memory; then tcp is
+ * closed.  Loop thread. */
 struct tci_transport *tci_near_open(tc_context *context, struct tci_transport *tcp,
                                     const struct tci_boot_result *result);
 

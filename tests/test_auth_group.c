@@ -19,6 +19,7 @@
 #include "core/mux.h"
 #include "net/shm.h"
 #include "net/tcp_link.h"
+#include "rdma/rdma.h"
 #include "support/world.h"
 
 static const char key_a[] = "0123456789abcdef0123456789abcdef", key_b[] = "another key of 16+";
@@ -234,7 +235,8 @@ static void a_key_on_the_second_rank_alone_is_told_at_once(void **state)
 
 static struct tci_tcp *tcp_of(tc_dist_ctx *group)
 {
-    return tci_tcp_of(tci_shm_below(tci_mux_of(tci_comm_of(group)->transport)->below));
+    return tci_tcp_of(
+        tci_rdma_below(tci_shm_below(tci_mux_of(tci_comm_of(group)->transport)->below)));
 }
 
 /* Somebody sees to it that who dials one rank gets another, which has the key too.  It takes the

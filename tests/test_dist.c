@@ -1,6 +1,6 @@
 /* test_dist.c - groups are formed, asked and left as dist.h says. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 600, serial */
+/* test: timeout 600, serial, also rdma */
 #include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* test_mismatch.c - calls of one tag that differ in one field: every rank is told. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, also rdma */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

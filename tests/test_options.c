@@ -1,6 +1,6 @@
 /* test_options.c - how one operation is carried out: after, priority, numerics, algorithm. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 600, serial */
+/* test: timeout 600, serial, also rdma */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* test_split.c - sub-groups: who is in them, in what order, over whose links, for how long. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 600 */
+/* test: timeout 600, also rdma */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -125,7 +125,15 @@ enum tci_notice_kind {
                           * the sender.  number: milliseconds to listen */
     TCI_NOTICE_REPORT,   /* the sender's answer to that, as an ANSWER; arg: for whom it waits
                           * besides (waiting.h) */
+    TCI_NOTICE_RDMA, /* rank `culprit` has an RDMA device; arg, text: rdma/meet.c */
     TCI_NOTICE_KINDS
+};
+/* arg of a notice RDMA. */
+enum tci_rdma_meeting {
+    TCI_RDMA_OFFER,
+    TCI_RDMA_ACCEPT,
+    TCI_RDMA_CONFIRM,
+    TCI_RDMA_DECLINE /* the text says why */
 };
 /* key.step of a notice SHRINK; src/shrink.c says when which is sent.  key.use: shrinks of the group
  * that the sender has come through; key.tag: number of the group to come; key.lane, arg: 64 ranks
@@ -227,8 +235,9 @@ struct tci_transport_ops {
     void (*post_send)(struct tci_transport *self, struct tci_xfer *xfer);
     void (*post_recv)(struct tci_transport *self, struct tci_xfer *xfer);
     /* Every live transfer of (group, space, tag) with a peer, or with TCI_ALL_PEERS, completes now
-     * with TC_ERR_CANCELLED; one in the middle without touching its memory any more.  Early
-     * messages of it up to `use` are dropped. */
+     * with TC_ERR_CANCELLED, one in the middle without touching its memory any more; where a device
+     * reads or writes that just now, as soon as it does not.  Early messages of it up to `use` are
+     * dropped. */
     void (*abort)(struct tci_transport *self, const struct tci_key *key, int peer);
     /* Tell a peer, over a link that is made if need be and allowed; copied; fire and forget. */
     void (*notify)(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice,

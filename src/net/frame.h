@@ -3,7 +3,7 @@
 #ifndef TCI_FRAME_H
 #define TCI_FRAME_H
 
-#include "core/transport.h"
+#include "core/notice.h"
 
 /* Pure functions between structs and bytes; docs/wire.md has the table.  Encoding asserts,
  * decoding checks: what comes from the network is hostile until it has been decoded. */
@@ -26,9 +26,8 @@ enum tci_frame_kind {
 };
 
 enum {
-    TCI_HEAD_BYTES = 80,    /* bytes of a header */
-    TCI_NOTICE_BYTES = 280, /* payload of a notice */
-    TCI_HELLO_BYTES = 48,   /* payload of HELLO and WELCOME */
+    TCI_HEAD_BYTES = 80,  /* bytes of a header */
+    TCI_HELLO_BYTES = 48, /* payload of HELLO and WELCOME */
     TCI_FRAME_VERSION = 1,
     TCI_FRAME_LEN_MAX = 1 << 26 /* payload of one frame: 64 MiB, many times what is sent */
 };

@@ -240,6 +240,18 @@ static bool admit_below(struct tci_transport_sink *sink, uint32_t peer, const st
     return above->admit(above, peer, key, call);
 }
 
+/* There is no transport below that has heard it. */
+static void refuse_rdma(struct tci_shm *shm, uint32_t peer, const struct tci_notice *offer)
+{
+    struct tci_notice notice = {.kind = TCI_NOTICE_RDMA,
+                                .culprit = (int32_t)shm->rank,
+                                .arg = TCI_RDMA_DECLINE,
+                                .text = "it has no RDMA device that it may use"};
+
+    if (offer->arg == TCI_RDMA_OFFER)
+        shm->below->ops->notify(shm->below, peer, &notice, true);
+}
+
 static void notice_below(struct tci_transport_sink *sink, uint32_t peer,
                          const struct tci_notice *notice)
 {
@@ -247,6 +259,8 @@ static void notice_below(struct tci_transport_sink *sink, uint32_t peer,
 
     if (notice->kind == TCI_NOTICE_NEAR)
         tci_shm_on_meet(shm, peer, notice);
+    else if (notice->kind == TCI_NOTICE_RDMA)
+        refuse_rdma(shm, peer, notice);
     else
         shm->base.sink->notice(shm->base.sink, peer, notice);
 }

@@ -15,3 +15,31 @@ const char *tci_rdma_list(const struct tci_rdma_options *options,
     *count_out = 0;
     return "this build has no RDMA: libibverbs was not there, or -DTCDIST_RDMA=OFF was given";
 }
+
+struct tci_transport *tci_rdma_open(struct tci_loop *loop, tc_context *context,
+                                    struct tci_transport *below,
+                                    const struct tci_rdma_config *config)
+{
+    (void)loop;
+    (void)context;
+    (void)config;
+    return below;
+}
+
+bool tci_rdma_is(const struct tci_transport *self)
+{
+    (void)self;
+    return false;
+}
+
+struct tci_transport *tci_rdma_below(struct tci_transport *self)
+{
+    return self;
+}
+
+const char *tci_rdma_way(const struct tci_transport *self, uint32_t peer, const char **why_out)
+{
+    (void)peer;
+    *why_out = "this build has no RDMA";
+    return self->ops->name;
+}

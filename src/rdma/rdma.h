@@ -33,4 +33,26 @@ bool tci_rdma_is_built(void);
 const char *tci_rdma_list(const struct tci_rdma_options *options,
                           struct tci_rdma_port_info **ports_out, size_t *count_out);
 
+struct tci_rdma_config {
+    uint32_t rank, size;
+    size_t eager_bytes; /* agreed */
+    struct tci_rdma_options options;
+};
+
+/* Pairs of ranks that turn out to have RDMA between them use it; what goes between the others, and
+ * whether a rank still lives, is the business of the transport below.  Takes `below` over, and
+ * gives `below` itself where there is no device that can be used, or no memory, with the reason in
+ * the log.  Loop thread. */
+struct tci_transport *tci_rdma_open(struct tci_loop *loop, tc_context *context,
+                                    struct tci_transport *below,
+                                    const struct tci_rdma_config *config);
+
+/* Whether it is one of these; the transport below, if it is, and else itself. */
+bool tci_rdma_is(const struct tci_transport *self);
+struct tci_transport *tci_rdma_below(struct tci_transport *self);
+
+/* How a peer is reached, for people: "RDMA", or the name of the transport below; and why not over
+ * RDMA (NULL: not known, or not tried). */
+const char *tci_rdma_way(const struct tci_transport *self, uint32_t peer, const char **why_out);
+
 #endif

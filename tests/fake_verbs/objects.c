@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "fake_verbs/fake.h"
@@ -236,11 +237,29 @@ static int dealloc_pd(struct ibv_pd *pd)
     return 0;
 }
 
+/* Looked at here and there, as a device does with each page. */
+static bool is_there(const uint8_t *addr, size_t len)
+{
+    for (size_t at = 0; at < len; at += 1 << 20) {
+        uint8_t byte;
+        struct iovec own = {.iov_base = &byte, .iov_len = 1};
+        struct iovec there = {.iov_base = (void *)(uintptr_t)(addr + at), .iov_len = 1};
+
+        if (process_vm_readv(getpid(), &own, 1, &there, 1, 0) < 0 && errno == EFAULT)
+            return false;
+    }
+    return true;
+}
+
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len, int access)
 {
     struct fake_counts *counts = &world->counts;
     struct fake_mr *mr;
 
+    if (!is_there(addr, len)) {
+        errno = EFAULT;
+        return NULL;
+    }
     lock();
     if (world->is_removed || (world->regions_max != 0 && counts->regions >= world->regions_max) ||
         (world->region_bytes_max != 0 && counts->region_bytes + len > world->region_bytes_max)) {

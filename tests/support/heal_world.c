@@ -18,11 +18,13 @@
 #include "core/mux.h"
 #include "net/shm.h"
 #include "net/tcp_link.h"
+#include "rdma/rdma.h"
 #include "support/sample.h"
 
 static struct tci_tcp *tcp_of(tc_dist_ctx *group)
 {
-    return tci_tcp_of(tci_shm_below(tci_mux_of(tci_comm_of(group)->transport)->below));
+    return tci_tcp_of(
+        tci_rdma_below(tci_shm_below(tci_mux_of(tci_comm_of(group)->transport)->below)));
 }
 
 struct reading {

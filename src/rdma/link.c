@@ -1,0 +1,437 @@
+/* link.c - a link over RDMA: its life, and its records out and in. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rdma/link.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/assert.h"
+#include "core/notice.h"
+
+/* ---- The life of a link ---- */
+
+struct tci_rdma_link *tci_rdma_link_get(struct tci_rdma *rdma, uint32_t peer)
+{
+    struct tci_rdma_link *link = rdma->links[peer];
+
+    if (link != NULL)
+        return link;
+    if (rdma->match == NULL) {
+        rdma->match = tci_alloc_raw(sizeof(*rdma->match));
+        if (rdma->match == NULL)
+            return NULL;
+        tci_match_init(rdma->match);
+    }
+    link = tci_alloc(sizeof(*link));
+    if (link == NULL)
+        return NULL;
+    link->rdma = rdma;
+    link->peer = peer;
+    link->timer.fn = tci_rdma_on_link_timer;
+    tci_list_init(&link->near_link);
+    tci_list_init(&link->pushes);
+    rdma->links[peer] = link;
+    return link;
+}
+
+void tci_rdma_link_up(struct tci_rdma_link *link)
+{
+    link->state = TCI_RDMA_NEAR;
+    tci_list_add(&link->rdma->near, &link->near_link);
+}
+
+struct ending {
+    struct tci_rdma_link *link;
+    tc_status_t status;
+};
+
+static void end_xfer(void *arg, struct tci_xfer *xfer)
+{
+    const struct ending *ending = arg;
+
+    if (xfer->peer != ending->link->peer)
+        return;
+    if (!xfer->is_send) {
+        tci_rdma_end_recv(ending->link, xfer, ending->status);
+        return;
+    }
+    tci_match_del(ending->link->rdma->match, xfer);
+    tci_rdma_end_send(ending->link, xfer, ending->status);
+}
+
+static void end_early(void *arg, struct tci_early *early)
+{
+    const struct ending *ending = arg;
+
+    if (early->peer == ending->link->peer)
+        tci_rdma_drop_early(ending->link, early);
+}
+
+static void end_pending(struct tci_rdma_link *link, tc_status_t status)
+{
+    struct tci_xfer *xfer;
+
+    while ((xfer = link->pending.head) != NULL) {
+        tci_xfers_del(&link->pending, xfer);
+        tci_rdma_complete(link, xfer, status);
+    }
+}
+
+/* Nothing is read or written by a device once the queue pair is gone. */
+void tci_rdma_link_end(struct tci_rdma_link *link, tc_status_t status)
+{
+    struct tci_rdma *rdma = link->rdma;
+    struct ending ending = {link, status};
+
+    if (link->state == TCI_RDMA_FAR || link->state == TCI_RDMA_GONE)
+        return;
+    link->state = TCI_RDMA_GONE;
+    rdma->exec->ops->timer_clear(rdma->exec, &link->timer);
+    tci_rdma_qp_close(link);
+    end_pending(link, status);
+    tci_rdma_abort_sends(link, NULL, status);
+    tci_rdma_abort_pushes(link, NULL, status);
+    tci_rdma_end_grants(link);
+    if (link->live > 0)
+        tci_match_each_xfer(rdma->match, end_xfer, &ending);
+    if (link->held > 0 || link->early_held > 0)
+        tci_match_each_early(rdma->match, end_early, &ending);
+    TC_ASSERT(link->live == 0);
+    tci_list_del(&link->near_link);
+    tci_free(link->queue.data);
+    tci_free(link->grants);
+    link->queue = (struct tci_rdma_queue){0};
+    link->grants = NULL;
+    link->grant_count = link->grant_room = link->grant_free = 0;
+    link->rx = (struct tci_rdma_rx){0};
+    tci_rdma_check_left(rdma);
+}
+
+void tci_rdma_link_lose(struct tci_rdma_link *link, const char *how)
+{
+    struct tci_rdma *rdma = link->rdma;
+
+    if (link->state == TCI_RDMA_GONE)
+        return;
+    link->is_lost = true;
+    tci_rdma_link_end(link, TC_ERR_PEER_LOST);
+    rdma->base.sink->lost(rdma->base.sink, link->peer, TC_REASON_LINK_DEAD, how);
+}
+
+void tci_rdma_link_free(struct tci_rdma_link *link)
+{
+    if (link == NULL)
+        return;
+    tci_rdma_link_end(link, TC_ERR_CLOSED);
+    TC_ASSERT(link->qp == NULL);
+    tci_free(link);
+}
+
+void tci_rdma_link_break(struct tci_rdma_link *link, const char *cause)
+{
+    if (link->broken == NULL)
+        link->broken = cause; /* the first one is the reason */
+    link->rdma->has_broken = true;
+}
+
+/* What the connection of the pair has to say goes before: a peer that has ended is that. */
+static void end_broken(struct tci_rdma_link *link)
+{
+    struct tci_rdma *rdma = link->rdma;
+    const char *cause = link->broken;
+    char how[256];
+
+    if (link->state < TCI_RDMA_NEAR) {
+        tci_rdma_decline(link, cause);
+        return;
+    }
+    if (rdma->below->ops->look != NULL)
+        rdma->below->ops->look(rdma->below);
+    if (link->state == TCI_RDMA_GONE)
+        return;
+    if (link->has_left) {
+        tci_rdma_link_end(link, TC_ERR_PEER_LOST);
+        return;
+    }
+    snprintf(how, sizeof(how),
+             "cannot be reached over RDMA any more (device %.40s, port %u): %.150s",
+             rdma->choice.info.device, rdma->choice.info.port, cause);
+    tci_rdma_link_lose(link, how);
+}
+
+void tci_rdma_end_broken(struct tci_rdma *rdma)
+{
+    rdma->has_broken = false;
+    for (uint32_t i = 0; i < rdma->size; i++)
+        if (rdma->links[i] != NULL && rdma->links[i]->broken != NULL && rdma->links[i]->qp != NULL)
+            end_broken(rdma->links[i]);
+}
+
+static void lose_for(struct tci_rdma_link *link, const char *wrong)
+{
+    char how[200];
+
+    if (link->state < TCI_RDMA_NEAR) {
+        tci_rdma_decline(link, "it says over RDMA what makes no sense");
+        return;
+    }
+    snprintf(how, sizeof(how), "sent %.150s (RDMA)", wrong);
+    tci_rdma_link_lose(link, how);
+}
+
+/* ---- Records out ---- */
+
+bool tci_rdma_is_clear(const struct tci_rdma_link *link)
+{
+    return link->queue.len == 0 && link->sends.head == NULL && tci_list_is_empty(&link->pushes) &&
+           link->works_done == link->works_put;
+}
+
+bool tci_rdma_put(struct tci_rdma_link *link, struct tci_rdma_head *head, const void *payload)
+{
+    uint8_t *slot;
+
+    if (!tci_rdma_has_slot(link, head->kind == TCI_RDMA_ACK) || link->broken != NULL)
+        return false;
+    slot = tci_rdma_slot_out(link);
+    head->seq = link->sent;
+    head->ack = link->told = link->taken;
+    head->consumed = link->consumed_told = link->consumed;
+    tci_rdma_head_encode(head, slot);
+    if (head->len > 0)
+        memcpy(slot + TCI_RDMA_HEAD, payload, head->len);
+    if (tci_rdma_post_record(link, TCI_RDMA_HEAD + head->len, head->kind) != 0)
+        tci_rdma_link_break(link, "the device takes no sends any more");
+    return link->broken == NULL;
+}
+
+static bool queue_record(struct tci_rdma_link *link, const struct tci_rdma_head *head,
+                         const void *payload)
+{
+    struct tci_rdma_queue *queue = &link->queue;
+    size_t more = sizeof(*head) + head->len;
+
+    if (queue->room - queue->len < more) {
+        size_t room = tci_max(2 * queue->room, queue->len + tci_max(more, 2048));
+        uint8_t *data = tci_realloc_array(queue->data, room, 1);
+
+        if (data == NULL)
+            return false;
+        queue->data = data;
+        queue->room = room;
+    }
+    memcpy(queue->data + queue->len, head, sizeof(*head));
+    if (head->len > 0)
+        memcpy(queue->data + queue->len + sizeof(*head), payload, head->len);
+    queue->len += more;
+    return true;
+}
+
+void tci_rdma_control(struct tci_rdma_link *link, struct tci_rdma_head *head, const void *payload)
+{
+    if (link->qp == NULL)
+        return;
+    if ((link->queue.len > 0 || !tci_rdma_put(link, head, payload)) &&
+        !queue_record(link, head, payload))
+        tci_rdma_link_break(link, "there was no memory left to answer it");
+}
+
+static unsigned flush_queue(struct tci_rdma_link *link)
+{
+    struct tci_rdma_queue *queue = &link->queue;
+    unsigned done = 0;
+
+    while (queue->done < queue->len) {
+        struct tci_rdma_head head;
+
+        memcpy(&head, queue->data + queue->done, sizeof(head));
+        if (!tci_rdma_put(link, &head, queue->data + queue->done + sizeof(head)))
+            return done;
+        queue->done += sizeof(head) + head.len;
+        done++;
+    }
+    queue->len = queue->done = 0;
+    return done;
+}
+
+/* How much was taken in goes along with every record; by itself once a part of the slots, or of the
+ * window, is owed. */
+static unsigned acknowledge(struct tci_rdma_link *link)
+{
+    struct tci_rdma_head head = {.kind = TCI_RDMA_ACK};
+
+    if (link->taken - link->told < TCI_RDMA_SLOTS / 4 &&
+        link->consumed - link->consumed_told < TCI_RDMA_WINDOW / 2)
+        return 0;
+    return tci_rdma_put(link, &head, NULL);
+}
+
+unsigned tci_rdma_flush(struct tci_rdma_link *link)
+{
+    unsigned done = acknowledge(link);
+
+    if (link->queue.len > 0)
+        done += flush_queue(link);
+    if (link->queue.len == 0 && link->sends.head != NULL)
+        done += tci_rdma_flush_sends(link);
+    if (!tci_list_is_empty(&link->pushes))
+        done += tci_rdma_push_some(link);
+    if (link->is_leaving || link->rdma->is_leaving) {
+        tci_rdma_say_bye(link);
+        tci_rdma_check_left(link->rdma);
+    }
+    return done;
+}
+
+/* Last of all: only when nothing is on its way. */
+void tci_rdma_say_bye(struct tci_rdma_link *link)
+{
+    struct tci_rdma_head head = {.kind = TCI_RDMA_BYE};
+
+    if (link->bye_put || link->sends_live > 0 || !tci_rdma_is_clear(link))
+        return;
+    link->bye_put = true;
+    tci_rdma_control(link, &head, NULL);
+}
+
+void tci_rdma_on_done(struct tci_rdma_link *link, uint32_t index)
+{
+    while (link->works_done != link->works_put) {
+        uint32_t at = link->works_done % TCI_RDMA_QUEUE;
+        struct tci_rdma_work work = link->works[at];
+
+        link->works_done++;
+        if (work.push != NULL) {
+            link->writes--;
+            tci_rdma_chunk_put(link->rdma, work.chunk);
+            tci_rdma_push_done(link, work.push);
+        } else {
+            link->records_done++;
+            if (work.kind == TCI_RDMA_HELLO)
+                tci_rdma_on_hello_sent(link);
+        }
+        if (at == index || link->qp == NULL)
+            return;
+    }
+}
+
+/* ---- Records in ---- */
+
+static const char *on_notice(struct tci_rdma_link *link, const struct tci_rdma_head *head,
+                             const uint8_t *payload)
+{
+    struct tci_rdma *rdma = link->rdma;
+    struct tci_notice notice = {.key = head->key, .call = head->call};
+    const char *wrong = tci_notice_unpack(payload, &notice);
+
+    if (wrong == NULL && notice.culprit >= (int32_t)rdma->size)
+        wrong = "a notice that blames no rank there is";
+    if (wrong == NULL && notice.kind == TCI_NOTICE_RDMA)
+        wrong = "a notice that belongs on the connection of the pair";
+    if (wrong == NULL)
+        rdma->base.sink->notice(rdma->base.sink, link->peer, &notice);
+    return wrong;
+}
+
+/* After its goodbye a peer sends nothing of its own, but still takes what it is sent. */
+static bool is_answer(uint8_t kind)
+{
+    return kind == TCI_RDMA_ACK || kind == TCI_RDMA_CREDIT || kind == TCI_RDMA_FURTHER ||
+           kind == TCI_RDMA_REVOKE || kind == TCI_RDMA_REVOKED;
+}
+
+static const char *on_record(struct tci_rdma_link *link, const struct tci_rdma_head *head,
+                             const uint8_t *payload)
+{
+    if (link->has_left && !is_answer(head->kind))
+        return "a record after its goodbye";
+    if (link->state < TCI_RDMA_NEAR && head->kind != TCI_RDMA_HELLO)
+        return "a record before the link stood";
+    if (link->rx.filled != link->rx.total && head->kind == TCI_RDMA_DATA)
+        return "a message in the middle of another one";
+    switch (head->kind) {
+    case TCI_RDMA_DATA:
+        return tci_rdma_on_message(link, head, payload);
+    case TCI_RDMA_PART:
+        return tci_rdma_on_part(link, head, payload);
+    case TCI_RDMA_CUT:
+        tci_rdma_on_cut(link);
+        return NULL;
+    case TCI_RDMA_WANT:
+        return tci_rdma_on_want(link, head);
+    case TCI_RDMA_PROBE:
+        tci_rdma_on_probe(link, head);
+        return NULL;
+    case TCI_RDMA_CREDIT:
+        return tci_rdma_on_credit(link, head, payload);
+    case TCI_RDMA_FURTHER:
+        return tci_rdma_on_further(link, head, payload);
+    case TCI_RDMA_REVOKE:
+        tci_rdma_on_revoke(link, head->number);
+        return NULL;
+    case TCI_RDMA_REVOKED:
+        tci_rdma_on_revoked(link, head->number);
+        return NULL;
+    case TCI_RDMA_NOTICE:
+        return on_notice(link, head, payload);
+    case TCI_RDMA_BYE:
+        link->has_left = true;
+        return NULL;
+    case TCI_RDMA_HELLO:
+        tci_rdma_on_hello(link);
+        return NULL;
+    default:
+        return NULL;
+    }
+}
+
+/* What it has taken in of ours: never more than was sent. */
+static const char *on_acks(struct tci_rdma_link *link, const struct tci_rdma_head *head)
+{
+    if (head->ack - link->acked > link->sent - link->acked || head->consumed > link->framed ||
+        head->consumed < link->window_acked)
+        return "an acknowledgement of what was never sent";
+    link->acked = head->ack;
+    link->window_acked = head->consumed;
+    return NULL;
+}
+
+static void note_arrival(struct tci_rdma_link *link)
+{
+    link->read_ns = link->rdma->exec->ops->now_ns(link->rdma->exec);
+}
+
+void tci_rdma_on_record(struct tci_rdma_link *link, uint32_t slot, uint32_t len)
+{
+    const uint8_t *wire = link->in->data + (size_t)slot * TCI_RDMA_SLOT;
+    struct tci_rdma_head head;
+    const char *wrong = tci_rdma_head_decode(wire, len, &head);
+
+    if (wrong == NULL && head.seq != link->taken)
+        wrong = "a record out of turn: one before it was lost";
+    if (wrong == NULL)
+        wrong = on_acks(link, &head);
+    if (wrong == NULL && link->state < TCI_RDMA_NEAR && head.kind != TCI_RDMA_HELLO)
+        tci_rdma_stand(link); /* as it does there: the word on the connection is slower */
+    note_arrival(link);
+    if (wrong == NULL)
+        wrong = on_record(link, &head, wire + TCI_RDMA_HEAD);
+    if (wrong != NULL)
+        lose_for(link, wrong);
+}
+
+void tci_rdma_on_written(struct tci_rdma_link *link, uint32_t imm, uint32_t len)
+{
+    const char *wrong = NULL;
+
+    if (imm != tci_rdma_imm(imm >> TCI_RDMA_SEQ_BITS, link->taken))
+        wrong = "a piece out of turn: something before it was lost";
+    else if (link->state < TCI_RDMA_NEAR)
+        wrong = "a piece before the link stood";
+    note_arrival(link);
+    if (wrong == NULL)
+        wrong = tci_rdma_on_filled(link, imm >> TCI_RDMA_SEQ_BITS, len);
+    if (wrong != NULL)
+        lose_for(link, wrong);
+}

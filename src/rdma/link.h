@@ -1,0 +1,392 @@
+/* link.h - what the files of the transport over RDMA share. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TCI_RDMA_LINK_H
+#define TCI_RDMA_LINK_H
+
+#include <pthread.h>
+
+#include "core/base.h"
+#include "core/list.h"
+#include "core/match.h"
+#include "core/memories.h"
+#include "rdma/device.h"
+#include "rdma/wire.h"
+
+/*   rdma.c      the verbs of the port: to the peer's queue pair, or below
+ *   open.c      the device is chosen and opened; all of it is closed
+ *   meet.c      two ranks find out whether they reach each other over RDMA
+ *   link.c      the life of a link, records out and in
+ *   port.c      the device that is used: completions and events, and what the loop polls
+ *   qp.c        a queue pair: made, connected, posted to
+ *   mem.c       registered memory: slots and chunks of ours, the user's for a while
+ *   send.c      messages go into slots, or wait for a credit
+ *   push.c      large messages are written into the receiver's memory
+ *   recv.c      records are matched with receives
+ *   grant.c     receivers give credits, and take them back
+ *   wire.c      records as bytes
+ */
+
+enum {
+    TCI_RDMA_KEPT = 4,                 /* slots of the peer for acknowledgements alone */
+    TCI_RDMA_WRITES = 8,               /* pieces of large messages on their way at a time */
+    TCI_RDMA_QUEUE = 64,               /* work requests on their way; > slots and writes */
+    TCI_RDMA_CHUNK = 256 * 1024,       /* = slots of one direction */
+    TCI_RDMA_PIECE = 1024 * 1024,      /* of a large message: then a more urgent one has its turn */
+    TCI_RDMA_EAGER_MAX = 64 * 1024,    /* above it two copies cost more than a round trip */
+    TCI_RDMA_EAGER_COST = 80,          /* of a message besides its payload: none is free */
+    TCI_RDMA_WINDOW = 4 * 1024 * 1024, /* early bytes that a peer may have us keep */
+    TCI_RDMA_EARLY_MAX = 1 << 18,      /* and early credits and requests */
+    TCI_RDMA_GRANTS = 1024,            /* ranges that a peer may write to at a time */
+    TCI_RDMA_STAGED = 2,               /* chunks of one receive: one is filled, one is read */
+    TCI_RDMA_CHUNKS = 64,              /* lent to peers at a time, by all receives */
+    TCI_RDMA_REGIONS = 64,             /* some devices stop near 100 */
+    TCI_RDMA_BATCH = 32,               /* completions that are taken at once */
+    TCI_RDMA_TIMEOUT = 14,             /* of an acknowledgement: 67 ms … */
+    TCI_RDMA_RETRIES = 7 /* … so a silent peer is known after half a second or some */
+};
+
+/* ---- Registered memory ---- */
+
+/* A piece of ours, TCI_RDMA_CHUNK bytes. */
+struct tci_rdma_chunk {
+    struct tci_rdma_chunk *next; /* free */
+    uint8_t *data;
+    uint32_t lkey, rkey;
+    bool is_open; /* to peers, for writing */
+};
+
+/* Memory of the user's.  What tc_buffer_alloc has made stays registered until it is freed; other
+ * memory while it is used. */
+struct tci_rdma_region {
+    struct tci_list link; /* in rdma->regions, the last used one first */
+    struct ibv_mr *mr;    /* owned */
+    uintptr_t begin;
+    size_t len;
+    uint64_t life; /* of struct tci_memory; 0: of the user's own */
+    unsigned uses;
+    bool is_writable, is_gone;
+};
+
+/* ---- Transfers ---- */
+
+/* A large message of ours whose receiver has given a credit. */
+struct tci_rdma_push {
+    struct tci_list link;  /* in link->pushes, the most urgent first */
+    struct tci_xfer *xfer; /* NULL: it has been told how it ended */
+    uint32_t number;       /* of the receive, by its receiver */
+    struct tci_rdma_range ranges[TCI_RDMA_RANGES];
+    unsigned range_count;
+    uint64_t in_range;              /* bytes of the first range that are posted */
+    uint64_t posted;                /* of the message */
+    unsigned flying;                /* writes that are posted and not completed */
+    struct tci_rdma_region *region; /* NULL: it goes through chunks */
+    int8_t priority;
+    bool is_ending;
+    tc_status_t status; /* then */
+};
+
+/* A range of a receive that the peer may write to. */
+struct tci_rdma_grant {
+    struct tci_xfer *xfer; /* NULL: free, or aborted */
+    uint32_t number;       /* of the receive; 0: free */
+    uint64_t at, len, got;
+    struct tci_rdma_region *region; /* or … */
+    struct tci_rdma_chunk *chunk;
+    uint32_t next_free;
+};
+
+/* ---- Links ---- */
+
+/*   NEW --post--> OFFERED --ACCEPT--> GREETING --CONFIRM--> NEAR
+ *    |                                                       ^
+ *    +--OFFER--> ACCEPTED --hello is answered----------------+
+ *   any of them before NEAR --refused, no path, too late--> FAR: everything goes below
+ *   lost, or left: GONE
+ */
+enum tci_rdma_state {
+    TCI_RDMA_NEW,
+    TCI_RDMA_OFFERED,
+    TCI_RDMA_ACCEPTED,
+    TCI_RDMA_GREETING,
+    TCI_RDMA_NEAR,
+    TCI_RDMA_FAR,
+    TCI_RDMA_GONE
+};
+
+/* What one tells the other of its queue pair. */
+struct tci_rdma_card {
+    unsigned slots, slot_bytes, eager_max, mtu, lid, kind, qpn, psn;
+    uint8_t gid[16];
+};
+
+/* A work request that is posted. */
+struct tci_rdma_work {
+    struct tci_rdma_push *push;   /* a write for it; NULL: a record */
+    struct tci_rdma_chunk *chunk; /* that it is written from; or NULL */
+    uint8_t kind;                 /* of the record */
+};
+
+/* A message of several records that is coming in. */
+struct tci_rdma_rx {
+    struct tci_xfer *xfer;   /* its receive; or … */
+    struct tci_early *early; /* where it is kept; both NULL: it is dropped */
+    uint64_t total, filled;  /* equal: none is coming */
+};
+
+struct tci_rdma_link {
+    struct tci_rdma *rdma;     /* borrowed */
+    struct tci_list near_link; /* in rdma->near */
+    uint32_t peer;
+    uint16_t generation; /* of its work requests: what is left of another one means nothing */
+    uint8_t state;
+    bool has_greeted;   /* the peer's hello has come */
+    bool has_left;      /* the peer has said goodbye */
+    bool is_lost;       /* and that was told */
+    bool is_leaving;    /* so will we, or … */
+    bool bye_put;       /* … have we */
+    const char *broken; /* static: it cannot go on; ended at the next poll */
+    char why_far[200];  /* "": not tried */
+    struct tci_timer timer;
+    struct tci_xfers pending; /* posted before it was known which way to go */
+
+    struct ibv_qp *qp; /* owned */
+    uint32_t psn, inline_max;
+    int cqe;                         /* entries of the completion queue that are its */
+    struct tci_rdma_chunk *out, *in; /* owned: slots */
+    struct tci_rdma_work works[TCI_RDMA_QUEUE];
+    uint32_t works_put, works_done;     /* ever */
+    uint32_t records_put, records_done; /* of these, in slots of ours */
+    uint32_t sent, acked;               /* records and writes: to slots of the peer's */
+    uint32_t taken, told;               /* the same the other way */
+    uint32_t writes;                    /* on their way */
+    uint64_t read_ns;                   /* when something last came */
+
+    struct tci_rdma_queue {
+        uint8_t *data; /* owned: records that wait for a slot */
+        size_t len, done, room;
+    } queue;
+    struct tci_xfers sends;        /* wait for a slot, the most urgent first */
+    struct tci_xfer *sending;      /* the first of these is partly out */
+    struct tci_list pushes;        /* struct tci_rdma_push */
+    uint64_t framed, window_acked; /* early bytes sent ever, and of these known to be used up */
+    uint64_t consumed, consumed_told;
+    uint64_t held;       /* early bytes that we keep */
+    uint32_t early_held; /* early credits and requests */
+    struct tci_rdma_rx rx;
+    uint32_t numbers;                             /* receives that were given a credit, ever */
+    struct tci_rdma_grant *grants;                /* owned */
+    uint32_t grant_count, grant_room, grant_free; /* free: place + 1; 0: none */
+    struct tci_xfers revoking; /* receives that are aborted, while the peer may write to them */
+    uint32_t live, sends_live;
+};
+
+struct tci_rdma {
+    struct tci_transport base;      /* first */
+    struct tci_transport_sink sink; /* of the transport below */
+    struct tci_transport *below;    /* owned */
+    struct tci_loop *loop;
+    struct tci_exec *exec;
+    tc_context *context;
+    uint32_t rank, size;
+    size_t eager_max;
+    struct tci_rdma_options options;
+
+    const struct tci_verbs *verbs;
+    struct tci_rdma_choice choice; /* its context is owned */
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *cq;
+    int cqe_used;
+    uint16_t generations;
+    struct tci_source source;
+    struct tci_watch channel_watch, event_watch;
+    bool is_dead;    /* the device */
+    bool has_broken; /* links */
+    bool is_closing; /* nothing is taken in any more */
+
+    struct tci_rdma_link **links; /* owned, `size`; NULL in it: never needed */
+    struct tci_list near;
+    struct tci_match *match; /* owned; made with the first link */
+    struct tci_pool earlies, pushes;
+    struct tci_timer probe;
+    uint64_t probe_ms;
+    uint32_t starved; /* receives that wait for a chunk or a grant … */
+    bool may_feed;    /* … that may be free now */
+
+    struct tci_rdma_slab *slabs; /* owned */
+    struct tci_rdma_chunk *free_chunks[2];
+    unsigned chunks_lent;
+    pthread_mutex_t regions_lock;
+    struct tci_list regions;
+    unsigned region_count;
+    struct tci_memories_watch memories;
+
+    bool is_leaving, has_left_below;
+    uint64_t live; /* transfers over links that are near, or may be */
+    struct tci_transport_stats stats;
+    struct tci_meter meter; /* of these */
+};
+
+/* What a receive, or a send, has in its room. */
+enum {
+    TCI_RDMA_ROOM_GRANTED = TCI_ROOM_DONE + 1, /* a receive: bytes that were granted so far */
+    TCI_RDMA_ROOM_SINCE, /* the same: when it was revoked; its status is in TCI_ROOM_DONE then */
+    TCI_RDMA_ROOM_COST = TCI_ROOM_DONE + 1 /* a small send: of the window */
+};
+enum { TCI_XFER_STARVED = 8, TCI_XFER_STAGED = 16 };
+
+static inline struct tci_rdma *tci_rdma_of(struct tci_transport *transport)
+{
+    return (struct tci_rdma *)transport;
+}
+
+/* ---- rdma.c ---- */
+
+extern const struct tci_transport_ops tci_rdma_ops;
+/* What the transport below has to say comes to this one from now on. */
+void tci_rdma_hear_below(struct tci_rdma *rdma);
+void tci_rdma_complete(struct tci_rdma_link *link, struct tci_xfer *xfer, tc_status_t status);
+bool tci_rdma_admit(struct tci_rdma_link *link, const struct tci_key *key,
+                    const struct tci_call *call);
+void tci_rdma_go_on(struct tci_rdma_link *link);
+/* The other way is taken. */
+void tci_rdma_go_below(struct tci_rdma_link *link, const char *why);
+void tci_rdma_check_left(struct tci_rdma *rdma);
+
+/* ---- open.c ---- */
+
+void tci_rdma_close(struct tci_transport *self);
+
+/* ---- meet.c ---- */
+
+void tci_rdma_meet(struct tci_rdma_link *link); /* NEW: begin */
+void tci_rdma_on_meet(struct tci_rdma *rdma, uint32_t peer, const struct tci_notice *notice);
+/* A hello of the peer's, or the end of ours, over the queue pair; a record that comes behind it. */
+void tci_rdma_on_hello(struct tci_rdma_link *link);
+void tci_rdma_on_hello_sent(struct tci_rdma_link *link);
+void tci_rdma_stand(struct tci_rdma_link *link);
+/* Both take the transport below instead. */
+void tci_rdma_decline(struct tci_rdma_link *link, const char *why);
+void tci_rdma_on_link_timer(struct tci_timer *timer);
+
+/* ---- link.c ---- */
+
+/* The link of a peer, made when it is new; NULL: no memory. */
+struct tci_rdma_link *tci_rdma_link_get(struct tci_rdma *rdma, uint32_t peer);
+void tci_rdma_link_up(struct tci_rdma_link *link);
+void tci_rdma_link_end(struct tci_rdma_link *link, tc_status_t status);
+/* The peer cannot be reached any more, or has broken the rules. */
+void tci_rdma_link_lose(struct tci_rdma_link *link, const char *how);
+/* It cannot go on, for a reason that is a static text; ended when nobody stands on it. */
+void tci_rdma_link_break(struct tci_rdma_link *link, const char *cause);
+void tci_rdma_end_broken(struct tci_rdma *rdma);
+void tci_rdma_link_free(struct tci_rdma_link *link);
+/* Put a record with a little payload: at once, or when there is room. */
+void tci_rdma_control(struct tci_rdma_link *link, struct tci_rdma_head *head, const void *payload);
+/* The same at once, or not at all: false. */
+bool tci_rdma_put(struct tci_rdma_link *link, struct tci_rdma_head *head, const void *payload);
+/* What waits goes out as far as there is room; the amount of work. */
+unsigned tci_rdma_flush(struct tci_rdma_link *link);
+bool tci_rdma_is_clear(const struct tci_rdma_link *link);
+void tci_rdma_say_bye(struct tci_rdma_link *link);
+/* A slot of ours was filled, or a range was written to: `len` bytes. */
+void tci_rdma_on_record(struct tci_rdma_link *link, uint32_t slot, uint32_t len);
+void tci_rdma_on_written(struct tci_rdma_link *link, uint32_t imm, uint32_t len);
+/* A work request of ours is done. */
+void tci_rdma_on_done(struct tci_rdma_link *link, uint32_t work);
+
+/* ---- port.c ---- */
+
+/* What the chosen device gives: false when that is not enough. */
+bool tci_rdma_port_open(struct tci_rdma *rdma);
+void tci_rdma_port_close(struct tci_rdma *rdma);
+bool tci_rdma_cq_reserve(struct tci_rdma *rdma, int entries);
+/* Take in completions; the amount of work. */
+unsigned tci_rdma_poll_cq(struct tci_rdma *rdma, unsigned budget);
+
+/* ---- qp.c ---- */
+
+/* NULL, or why there is none: a static text. */
+const char *tci_rdma_qp_open(struct tci_rdma_link *link);
+const char *tci_rdma_qp_connect(struct tci_rdma_link *link, const struct tci_rdma_card *card);
+void tci_rdma_qp_close(struct tci_rdma_link *link);
+void tci_rdma_card_fill(const struct tci_rdma_link *link, struct tci_rdma_card *card_out);
+/* 0, or an errno: then the queue pair is of no use any more. */
+int tci_rdma_post_slot(struct tci_rdma_link *link, uint32_t slot);
+int tci_rdma_post_record(struct tci_rdma_link *link, size_t bytes, uint8_t kind);
+int tci_rdma_post_write(struct tci_rdma_link *link, struct tci_rdma_push *push,
+                        struct tci_rdma_chunk *chunk, size_t len);
+uint8_t *tci_rdma_slot_out(struct tci_rdma_link *link); /* the next one */
+/* Whether a record may be posted; an acknowledgement may when nothing else may. */
+bool tci_rdma_has_slot(const struct tci_rdma_link *link, bool is_ack);
+bool tci_rdma_has_room(const struct tci_rdma_link *link); /* for a write */
+
+/* ---- mem.c ---- */
+
+struct tci_rdma_chunk *tci_rdma_chunk_get(struct tci_rdma *rdma, bool is_open);
+void tci_rdma_chunk_put(struct tci_rdma *rdma, struct tci_rdma_chunk *chunk);
+/* NULL: it cannot be registered now. */
+struct tci_rdma_region *tci_rdma_region_get(struct tci_rdma *rdma, const void *data, size_t len,
+                                            bool is_writable);
+void tci_rdma_region_put(struct tci_rdma *rdma, struct tci_rdma_region *region);
+/* Out of the user's memory; false: it is not there. */
+bool tci_rdma_copy(void *to, const void *from, size_t len);
+void tci_rdma_mem_open(struct tci_rdma *rdma);
+void tci_rdma_mem_close(struct tci_rdma *rdma);
+
+/* ---- send.c ---- */
+
+void tci_rdma_send(struct tci_rdma_link *link, struct tci_xfer *xfer);
+unsigned tci_rdma_flush_sends(struct tci_rdma_link *link);
+const char *tci_rdma_on_credit(struct tci_rdma_link *link, const struct tci_rdma_head *head,
+                               const uint8_t *payload);
+void tci_rdma_end_send(struct tci_rdma_link *link, struct tci_xfer *xfer, tc_status_t status);
+void tci_rdma_drop_credit(struct tci_rdma_link *link, uint32_t number);
+/* NULL: all of them. */
+void tci_rdma_abort_sends(struct tci_rdma_link *link, const struct tci_key *key,
+                          tc_status_t status);
+void tci_rdma_on_probe_timer(struct tci_timer *timer);
+
+/* ---- push.c ---- */
+
+void tci_rdma_push_start(struct tci_rdma_link *link, struct tci_xfer *xfer, uint32_t number,
+                         const struct tci_rdma_range *ranges, unsigned count);
+const char *tci_rdma_on_further(struct tci_rdma_link *link, const struct tci_rdma_head *head,
+                                const uint8_t *payload);
+unsigned tci_rdma_push_some(struct tci_rdma_link *link);
+void tci_rdma_push_done(struct tci_rdma_link *link, struct tci_rdma_push *push);
+/* The receiver wants no more of it. */
+void tci_rdma_on_revoke(struct tci_rdma_link *link, uint32_t number);
+void tci_rdma_abort_pushes(struct tci_rdma_link *link, const struct tci_key *key,
+                           tc_status_t status);
+
+/* ---- recv.c ---- */
+
+void tci_rdma_recv(struct tci_rdma_link *link, struct tci_xfer *xfer);
+const char *tci_rdma_on_message(struct tci_rdma_link *link, const struct tci_rdma_head *head,
+                                const uint8_t *payload);
+const char *tci_rdma_on_part(struct tci_rdma_link *link, const struct tci_rdma_head *head,
+                             const uint8_t *payload);
+void tci_rdma_on_cut(struct tci_rdma_link *link);
+const char *tci_rdma_on_want(struct tci_rdma_link *link, const struct tci_rdma_head *head);
+void tci_rdma_on_probe(struct tci_rdma_link *link, const struct tci_rdma_head *head);
+void tci_rdma_deliver(struct tci_xfer *xfer, const uint8_t *from, size_t len);
+void tci_rdma_end_recv(struct tci_rdma_link *link, struct tci_xfer *xfer, tc_status_t status);
+void tci_rdma_drop_early(struct tci_rdma_link *link, struct tci_early *early);
+
+/* ---- grant.c ---- */
+
+/* Give a receive its credit, now or when there is room for it. */
+void tci_rdma_grant(struct tci_rdma_link *link, struct tci_xfer *xfer);
+const char *tci_rdma_on_filled(struct tci_rdma_link *link, uint32_t place, uint32_t len);
+void tci_rdma_on_revoked(struct tci_rdma_link *link, uint32_t number);
+/* The receive ends before it is complete: true when the transfer completes later, once the peer
+ * cannot write to its memory any more. */
+bool tci_rdma_take_back(struct tci_rdma_link *link, struct tci_xfer *xfer, tc_status_t status);
+/* What is not answered in time. */
+void tci_rdma_check_revoking(struct tci_rdma_link *link);
+/* The queue pair is gone, nobody writes any more. */
+void tci_rdma_end_grants(struct tci_rdma_link *link);
+void tci_rdma_feed(struct tci_rdma *rdma);
+
+#endif

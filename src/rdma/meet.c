@@ -1,0 +1,238 @@
+/* meet.c - two ranks find out whether they reach each other over RDMA: by doing so. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ *   offerer                                       acceptor
+ *     makes a queue pair
+ *     OFFER  its card                        -->    makes one, and connects it
+ *     connects its own                       <--  ACCEPT  its card
+ *     hello            over the queue pair   ==>    answers there
+ *     has the answer                         <==  hello
+ *     the link stands                        <--  CONFIRM, once that has arrived: it stands
+ *
+ * Either may answer DECLINE instead, with the reason; then the pair uses the transport below.  All
+ * but the hellos travels as notices over that one, so whoever is let into the group by it is who it
+ * says it is.  Two hellos that were acknowledged prove that packets of that size find their way in
+ * both directions.  When both offer at once, the lower rank's counts.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "rdma/link.h"
+
+enum { CARD_VERSION = 1, HELLO_MS = 10000 };
+
+static void tell(struct tci_rdma *rdma, uint32_t peer, enum tci_rdma_meeting what, const char *text)
+{
+    struct tci_notice notice = {
+        .kind = TCI_NOTICE_RDMA, .culprit = (int32_t)rdma->rank, .arg = (uint64_t)what};
+
+    snprintf(notice.text, sizeof(notice.text), "%s", text);
+    rdma->below->ops->notify(rdma->below, peer, &notice, true);
+}
+
+static void tell_card(struct tci_rdma_link *link, enum tci_rdma_meeting what)
+{
+    struct tci_rdma_card card;
+    char text[200], *at = text;
+
+    tci_rdma_card_fill(link, &card);
+    at +=
+        snprintf(at, 120, "%d %u %u %u %u %u %u %u %u ", CARD_VERSION, card.slots, card.slot_bytes,
+                 card.eager_max, card.mtu, card.lid, card.kind, card.qpn, card.psn);
+    for (int i = 0; i < 16; i++)
+        at += snprintf(at, 3, "%02x", card.gid[i]);
+    tell(link->rdma, link->peer, what, text);
+}
+
+static bool read_card(const char *text, struct tci_rdma_card *card_out)
+{
+    int version, at = 0;
+
+    if (sscanf(text, "%d %u %u %u %u %u %u %u %u %n", &version, &card_out->slots,
+               &card_out->slot_bytes, &card_out->eager_max, &card_out->mtu, &card_out->lid,
+               &card_out->kind, &card_out->qpn, &card_out->psn, &at) != 9 ||
+        at == 0 || version != CARD_VERSION || strlen(text + at) != 32 || card_out->lid > 0xffff ||
+        card_out->qpn > 0xffffff || card_out->psn > 0xffffff)
+        return false;
+    for (int i = 0; i < 16; i++) {
+        unsigned byte;
+
+        if (sscanf(text + at + 2 * i, "%2x", &byte) != 1)
+            return false;
+        card_out->gid[i] = (uint8_t)byte;
+    }
+    return true;
+}
+
+/* ---- Ends of it ---- */
+
+static void give_up(struct tci_rdma_link *link, const char *why)
+{
+    struct tci_exec *exec = link->rdma->exec;
+
+    exec->ops->timer_clear(exec, &link->timer);
+    tci_rdma_qp_close(link);
+    link->broken = NULL;
+    tci_rdma_go_below(link, why);
+}
+
+void tci_rdma_decline(struct tci_rdma_link *link, const char *why)
+{
+    tell(link->rdma, link->peer, TCI_RDMA_DECLINE, why);
+    give_up(link, why);
+}
+
+void tci_rdma_stand(struct tci_rdma_link *link)
+{
+    struct tci_rdma *rdma = link->rdma;
+
+    if (link->state != TCI_RDMA_ACCEPTED && link->state != TCI_RDMA_GREETING)
+        return;
+    if (!link->has_greeted)
+        return;
+    rdma->exec->ops->timer_clear(rdma->exec, &link->timer);
+    tci_log(TC_LOG_DEBUG, "rank %u: rank %u is reached over RDMA, device %s, port %u", rdma->rank,
+            link->peer, rdma->choice.info.device, rdma->choice.info.port);
+    tci_rdma_link_up(link);
+    tci_rdma_go_on(link);
+}
+
+/* ---- Its parts ---- */
+
+static void start_timer(struct tci_rdma_link *link)
+{
+    struct tci_exec *exec = link->rdma->exec;
+
+    (void)exec->ops->timer_set(exec, &link->timer,
+                               exec->ops->now_ns(exec) + HELLO_MS * TCI_NS_PER_MS);
+}
+
+void tci_rdma_meet(struct tci_rdma_link *link)
+{
+    const char *why;
+
+    link->state = TCI_RDMA_OFFERED;
+    why = link->rdma->is_dead ? "the device here has failed" : tci_rdma_qp_open(link);
+    if (why != NULL)
+        tci_rdma_go_below(link, why); /* the peer was told nothing so far */
+    else
+        tell_card(link, TCI_RDMA_OFFER);
+}
+
+static void on_offer(struct tci_rdma_link *link, const struct tci_rdma_card *card)
+{
+    const char *why;
+
+    tci_rdma_qp_close(link); /* of an offer of ours */
+    link->broken = NULL;
+    link->state = TCI_RDMA_ACCEPTED;
+    why = link->rdma->is_dead ? "the device there has failed" : tci_rdma_qp_open(link);
+    if (why == NULL)
+        why = tci_rdma_qp_connect(link, card);
+    if (why != NULL) {
+        tci_rdma_decline(link, why);
+        return;
+    }
+    start_timer(link);
+    tell_card(link, TCI_RDMA_ACCEPT);
+}
+
+static void say_hello(struct tci_rdma_link *link)
+{
+    struct tci_rdma_head head = {.kind = TCI_RDMA_HELLO};
+
+    tci_rdma_control(link, &head, NULL);
+}
+
+static void on_accept(struct tci_rdma_link *link, const struct tci_rdma_card *card)
+{
+    const char *why = tci_rdma_qp_connect(link, card);
+
+    if (why != NULL) {
+        tci_rdma_decline(link, why);
+        return;
+    }
+    link->state = TCI_RDMA_GREETING;
+    start_timer(link);
+    say_hello(link);
+}
+
+void tci_rdma_on_hello(struct tci_rdma_link *link)
+{
+    if (link->has_greeted)
+        return;
+    link->has_greeted = true;
+    if (link->state == TCI_RDMA_ACCEPTED)
+        say_hello(link);
+}
+
+/* The acceptor's has arrived, so the offerer knows all it has to. */
+void tci_rdma_on_hello_sent(struct tci_rdma_link *link)
+{
+    if (link->state != TCI_RDMA_ACCEPTED)
+        return;
+    tell(link->rdma, link->peer, TCI_RDMA_CONFIRM, "");
+    tci_rdma_stand(link);
+}
+
+void tci_rdma_on_link_timer(struct tci_timer *timer)
+{
+    struct tci_rdma_link *link = tci_container_of(timer, struct tci_rdma_link, timer);
+
+    if (link->state == TCI_RDMA_NEAR)
+        tci_rdma_check_revoking(link);
+    else if (link->state == TCI_RDMA_ACCEPTED ||
+             (link->state == TCI_RDMA_GREETING && !link->has_greeted))
+        tci_rdma_decline(link, "nothing comes over its queue pair: look at switches and firewalls "
+                               "(UDP port 4791), and at the MTU");
+}
+
+static void on_decline(struct tci_rdma_link *link, const char *text)
+{
+    char why[200];
+
+    if (link->state == TCI_RDMA_NEAR) {
+        tci_rdma_link_lose(link, "sent a refusal of the queue pair that it has accepted (RDMA)");
+        return;
+    }
+    if (link->state == TCI_RDMA_FAR || link->state == TCI_RDMA_GONE)
+        return;
+    snprintf(why, sizeof(why), "it has declined: %.170s", text);
+    give_up(link, why);
+}
+
+void tci_rdma_on_meet(struct tci_rdma *rdma, uint32_t peer, const struct tci_notice *notice)
+{
+    struct tci_rdma_link *link = tci_rdma_link_get(rdma, peer);
+    struct tci_rdma_card card;
+
+    if (link == NULL) { /* what was to go to it waits there for an answer */
+        if (notice->arg == TCI_RDMA_OFFER)
+            tell(rdma, peer, TCI_RDMA_DECLINE, "there is no memory left for the link");
+        return;
+    }
+    if (notice->arg == TCI_RDMA_DECLINE) {
+        on_decline(link, notice->text);
+        return;
+    }
+    if (notice->arg == TCI_RDMA_CONFIRM) {
+        link->has_greeted = link->has_greeted || link->state == TCI_RDMA_GREETING;
+        if (link->state == TCI_RDMA_GREETING) /* its hello may still be on its way */
+            tci_rdma_stand(link);
+        return;
+    }
+    if (!read_card(notice->text, &card)) {
+        if (link->state < TCI_RDMA_NEAR)
+            tci_rdma_decline(link, "it speaks of RDMA in another way");
+    } else if (notice->arg == TCI_RDMA_ACCEPT) {
+        if (link->state == TCI_RDMA_OFFERED)
+            on_accept(link, &card);
+    } else if (rdma->has_left_below || link->state == TCI_RDMA_FAR ||
+               link->state == TCI_RDMA_GONE) {
+        tell(rdma, peer, TCI_RDMA_DECLINE, "it is not used there any more");
+    } else if (link->state == TCI_RDMA_NEW ||
+               (link->state == TCI_RDMA_OFFERED && peer < rdma->rank)) {
+        on_offer(link, &card);
+    }
+}

@@ -1,0 +1,154 @@
+/* open.c - the transport over RDMA is opened on a device, and closed. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "core/alloc.h"
+#include "core/assert.h"
+#include "core/log.h"
+#include "rdma/link.h"
+
+enum { LAST_MS = 5 };
+
+static void read_meter(const struct tci_meter *meter, struct tci_transport_stats *stats_out)
+{
+    const struct tci_rdma *rdma =
+        (const struct tci_rdma *)((const char *)meter - offsetof(struct tci_rdma, meter));
+
+    *stats_out = rdma->stats;
+}
+
+/* ---- Open and close ---- */
+
+/* Why it ends, above all: what a queue pair still holds goes with it, so it has a moment. */
+static void say_last(struct tci_rdma *rdma)
+{
+    uint64_t end_ns = rdma->exec->ops->now_ns(rdma->exec) + LAST_MS * TCI_NS_PER_MS;
+    bool is_waiting = true;
+
+    rdma->is_closing = true;
+    for (struct tci_list *at = rdma->near.next; at != &rdma->near; at = at->next)
+        (void)tci_rdma_flush(tci_container_of(at, struct tci_rdma_link, near_link));
+    while (is_waiting && tci_exec_clock(rdma->exec) < end_ns) {
+        (void)tci_rdma_poll_cq(rdma, TCI_RDMA_BATCH);
+        is_waiting = false;
+        for (struct tci_list *at = rdma->near.next; at != &rdma->near; at = at->next) {
+            const struct tci_rdma_link *link =
+                tci_container_of(at, struct tci_rdma_link, near_link);
+
+            is_waiting = is_waiting || (link->broken == NULL && !link->has_left &&
+                                        link->records_put != link->records_done);
+        }
+    }
+}
+
+static void release(struct tci_rdma *rdma)
+{
+    struct tci_exec *exec = rdma->exec;
+
+    rdma->is_leaving = false;
+    for (uint32_t i = 0; rdma->links != NULL && i < rdma->size; i++)
+        tci_rdma_link_free(rdma->links[i]);
+    TC_ASSERT(rdma->live == 0);
+    exec->ops->timer_clear(exec, &rdma->probe);
+    tci_meter_del(rdma->context, &rdma->meter);
+    tci_rdma_mem_close(rdma);
+    tci_rdma_port_close(rdma);
+    tci_pool_fini(&rdma->earlies);
+    tci_pool_fini(&rdma->pushes);
+    tci_free(rdma->match);
+    tci_free(rdma->links);
+    tci_free(rdma);
+}
+
+void tci_rdma_close(struct tci_transport *self)
+{
+    struct tci_rdma *rdma = tci_rdma_of(self);
+    struct tci_transport *below = rdma->below;
+
+    say_last(rdma);
+    release(rdma);
+    below->ops->close(below);
+}
+
+static struct tci_rdma *make(struct tci_loop *loop, tc_context *context,
+                             struct tci_transport *below, const struct tci_rdma_config *config)
+{
+    struct tci_rdma *rdma = tci_alloc(sizeof(*rdma));
+
+    if (rdma == NULL)
+        return NULL;
+    rdma->base.ops = &tci_rdma_ops;
+    rdma->below = below;
+    rdma->loop = loop;
+    rdma->exec = tci_loop_exec(loop);
+    rdma->context = context;
+    rdma->rank = config->rank;
+    rdma->size = config->size;
+    rdma->options = config->options;
+    rdma->eager_max = tci_min(config->eager_bytes, TCI_RDMA_EAGER_MAX);
+    rdma->verbs = tci_verbs();
+    rdma->probe.fn = tci_rdma_on_probe_timer;
+    tci_list_init(&rdma->near);
+    tci_rdma_mem_open(rdma);
+    tci_meter_add(context, &rdma->meter, read_meter);
+    return rdma;
+}
+
+struct tci_transport *tci_rdma_open(struct tci_loop *loop, tc_context *context,
+                                    struct tci_transport *below,
+                                    const struct tci_rdma_config *config)
+{
+    struct tci_rdma_choice choice;
+    struct tci_rdma *rdma;
+    char why[300];
+
+    if (config->options.mode == TCI_RDMA_OFF)
+        return below;
+    if (!tci_rdma_choose(&config->options, &choice, why, sizeof(why))) {
+        tci_log(config->options.mode == TCI_RDMA_ON ? TC_LOG_WARN : TC_LOG_DEBUG,
+                "rank %u: no RDMA: %s", config->rank, why);
+        return below;
+    }
+    rdma = make(loop, context, below, config);
+    if (rdma == NULL) {
+        (void)tci_verbs()->close_device(choice.context);
+        return below;
+    }
+    rdma->choice = choice;
+    rdma->links = tci_alloc_array(rdma->size, sizeof(struct tci_rdma_link *));
+    if (tci_pool_init(&rdma->earlies, sizeof(struct tci_early), 1024) != 0 ||
+        tci_pool_init(&rdma->pushes, sizeof(struct tci_rdma_push), 256) != 0 ||
+        rdma->links == NULL || !tci_rdma_port_open(rdma)) {
+        tci_log(TC_LOG_WARN, "rank %u: no RDMA: device %s gives no queues, or no memory is left",
+                config->rank, choice.info.device);
+        release(rdma);
+        return below;
+    }
+    tci_rdma_hear_below(rdma);
+    return &rdma->base;
+}
+
+bool tci_rdma_is(const struct tci_transport *self)
+{
+    return self->ops == &tci_rdma_ops;
+}
+
+struct tci_transport *tci_rdma_below(struct tci_transport *self)
+{
+    return tci_rdma_is(self) ? tci_rdma_of(self)->below : self;
+}
+
+const char *tci_rdma_way(const struct tci_transport *self, uint32_t peer, const char **why_out)
+{
+    const struct tci_rdma *rdma = (const struct tci_rdma *)self;
+    const struct tci_rdma_link *link;
+
+    *why_out = NULL;
+    if (!tci_rdma_is(self))
+        return self->ops->name;
+    link = rdma->links[peer];
+    if (link != NULL && link->why_far[0] != '\0')
+        *why_out = link->why_far;
+    return link != NULL && link->state == TCI_RDMA_NEAR ? tci_rdma_ops.name
+                                                        : rdma->below->ops->name;
+}

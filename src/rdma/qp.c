@@ -1,0 +1,271 @@
+/* qp.c - a queue pair: made, connected with the peer's, and posted to. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <endian.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "core/assert.h"
+#include "rdma/link.h"
+
+enum { INLINE = 220, RNR_TIMER = 12 /* 0.64 ms */, RNR_RETRIES = 6, HOPS = 64 };
+
+/* ---- What a work request is named by ---- */
+
+static uint64_t id_of(const struct tci_rdma_link *link, bool is_recv, uint32_t index)
+{
+    return (uint64_t)link->peer << 32 | (uint32_t)link->generation << 16 | (uint32_t)is_recv << 15 |
+           index;
+}
+
+/* ---- Life ---- */
+
+static bool make(struct tci_rdma_link *link, uint32_t inline_max)
+{
+    struct tci_rdma *rdma = link->rdma;
+    struct ibv_qp_init_attr attr = {.send_cq = rdma->cq,
+                                    .recv_cq = rdma->cq,
+                                    .qp_type = IBV_QPT_RC,
+                                    .sq_sig_all = 1,
+                                    .cap = {.max_send_wr = TCI_RDMA_QUEUE,
+                                            .max_recv_wr = TCI_RDMA_SLOTS,
+                                            .max_send_sge = 1,
+                                            .max_recv_sge = 1,
+                                            .max_inline_data = inline_max}};
+
+    link->qp = rdma->verbs->create_qp(rdma->pd, &attr);
+    link->inline_max = inline_max;
+    return link->qp != NULL;
+}
+
+static bool to_init(struct tci_rdma_link *link)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+                               .port_num = link->rdma->choice.info.port,
+                               .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+
+    return link->rdma->verbs->modify_qp(link->qp, &attr, mask) == 0;
+}
+
+static const char *open_pair(struct tci_rdma_link *link)
+{
+    struct tci_rdma *rdma = link->rdma;
+
+    link->out = tci_rdma_chunk_get(rdma, false);
+    link->in = tci_rdma_chunk_get(rdma, false);
+    if (link->out == NULL || link->in == NULL)
+        return "no memory can be registered: raise the limit of locked memory (ulimit -l)";
+    if (!tci_rdma_cq_reserve(rdma, TCI_RDMA_QUEUE + TCI_RDMA_SLOTS))
+        return "the device has no room for the completions of one more peer";
+    link->cqe = TCI_RDMA_QUEUE + TCI_RDMA_SLOTS;
+    if (!make(link, INLINE) && !make(link, 0))
+        return "the device gives no queue pair for one more peer";
+    if (!to_init(link))
+        return "its queue pair cannot be set up";
+    for (uint32_t slot = 0; slot < TCI_RDMA_SLOTS; slot++)
+        if (tci_rdma_post_slot(link, slot) != 0)
+            return "its queue pair takes no receives";
+    return NULL;
+}
+
+const char *tci_rdma_qp_open(struct tci_rdma_link *link)
+{
+    const char *why;
+
+    TC_ASSERT(link->qp == NULL);
+    link->generation = ++link->rdma->generations;
+    if (getrandom(&link->psn, sizeof(link->psn), 0) != sizeof(link->psn))
+        link->psn = 0x5a5a5a ^ link->peer;
+    link->psn &= 0xffffff;
+    why = open_pair(link);
+    if (why != NULL)
+        tci_rdma_qp_close(link);
+    return why;
+}
+
+void tci_rdma_qp_close(struct tci_rdma_link *link)
+{
+    struct tci_rdma *rdma = link->rdma;
+
+    if (link->qp != NULL)
+        (void)rdma->verbs->destroy_qp(link->qp);
+    link->qp = NULL;
+    (void)tci_rdma_cq_reserve(rdma, -link->cqe);
+    link->cqe = 0;
+    for (uint32_t at = link->works_done; at != link->works_put; at++)
+        tci_rdma_chunk_put(rdma, link->works[at % TCI_RDMA_QUEUE].chunk);
+    link->works_done = link->works_put;
+    tci_rdma_chunk_put(rdma, link->out);
+    tci_rdma_chunk_put(rdma, link->in);
+    link->out = link->in = NULL;
+}
+
+void tci_rdma_card_fill(const struct tci_rdma_link *link, struct tci_rdma_card *card_out)
+{
+    const struct tci_rdma *rdma = link->rdma;
+    unsigned mtu = rdma->choice.info.mtu;
+
+    if (rdma->options.mtu > 0)
+        mtu = (unsigned)tci_min(mtu, (size_t)rdma->options.mtu);
+    *card_out = (struct tci_rdma_card){.slots = TCI_RDMA_SLOTS,
+                                       .slot_bytes = TCI_RDMA_SLOT,
+                                       .eager_max = (unsigned)rdma->eager_max,
+                                       .mtu = mtu,
+                                       .lid = rdma->choice.port.lid,
+                                       .kind = rdma->choice.gid.gid_type,
+                                       .qpn = link->qp->qp_num,
+                                       .psn = link->psn};
+    memcpy(card_out->gid, rdma->choice.gid.gid.raw, sizeof(card_out->gid));
+}
+
+/* ---- Connecting ---- */
+
+static enum ibv_mtu mtu_of(unsigned bytes)
+{
+    enum ibv_mtu mtu = IBV_MTU_256;
+
+    while (mtu < IBV_MTU_4096 && (128u << (mtu + 1)) <= bytes)
+        mtu = (enum ibv_mtu)(mtu + 1);
+    return mtu;
+}
+
+static bool to_rtr(struct tci_rdma_link *link, const struct tci_rdma_card *card, unsigned mtu)
+{
+    const struct tci_rdma *rdma = link->rdma;
+    bool is_routed = rdma->choice.port.link_layer == IBV_LINK_LAYER_ETHERNET ||
+                     memcmp(card->gid, rdma->choice.gid.gid.raw, 8) != 0; /* another subnet */
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+                               .path_mtu = mtu_of(mtu),
+                               .dest_qp_num = card->qpn,
+                               .rq_psn = card->psn,
+                               .max_dest_rd_atomic = 1,
+                               .min_rnr_timer = RNR_TIMER,
+                               .ah_attr = {.is_global = is_routed,
+                                           .dlid = (uint16_t)card->lid,
+                                           .port_num = rdma->choice.info.port}};
+    int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+
+    attr.ah_attr.grh.sgid_index = (uint8_t)rdma->choice.gid.gid_index;
+    attr.ah_attr.grh.hop_limit = HOPS;
+    if (rdma->options.traffic_class > 0)
+        attr.ah_attr.grh.traffic_class = (uint8_t)rdma->options.traffic_class;
+    memcpy(attr.ah_attr.grh.dgid.raw, card->gid, sizeof(card->gid));
+    return rdma->verbs->modify_qp(link->qp, &attr, mask) == 0;
+}
+
+static bool to_rts(struct tci_rdma_link *link)
+{
+    const struct tci_rdma_options *options = &link->rdma->options;
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTS,
+        .timeout = (uint8_t)(options->timeout >= 0 ? options->timeout : TCI_RDMA_TIMEOUT),
+        .retry_cnt = (uint8_t)(options->retries >= 0 ? options->retries : TCI_RDMA_RETRIES),
+        .rnr_retry = RNR_RETRIES,
+        .sq_psn = link->psn,
+        .max_rd_atomic = 1};
+    int mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+               IBV_QP_MAX_QP_RD_ATOMIC;
+
+    return link->rdma->verbs->modify_qp(link->qp, &attr, mask) == 0;
+}
+
+const char *tci_rdma_qp_connect(struct tci_rdma_link *link, const struct tci_rdma_card *card)
+{
+    struct tci_rdma_card own;
+
+    tci_rdma_card_fill(link, &own);
+    if (card->slots != own.slots || card->slot_bytes != own.slot_bytes ||
+        card->eager_max != own.eager_max)
+        return "it speaks of RDMA in another way: run the same version on all ranks";
+    if (card->kind != own.kind)
+        return "its address is of another kind (RoCE v1, v2 or InfiniBand): choose by gid=";
+    if (!to_rtr(link, card, (unsigned)tci_min(card->mtu, own.mtu)) || !to_rts(link))
+        return "its address cannot be reached from here by this device";
+    return NULL;
+}
+
+/* ---- Posting ---- */
+
+int tci_rdma_post_slot(struct tci_rdma_link *link, uint32_t slot)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)link->in->data + (uint64_t)slot * TCI_RDMA_SLOT,
+                          .length = TCI_RDMA_SLOT,
+                          .lkey = link->in->lkey};
+    struct ibv_recv_wr wr = {.wr_id = id_of(link, true, slot), .sg_list = &sge, .num_sge = 1};
+
+    return link->rdma->verbs->post_recv(link->qp, &wr);
+}
+
+bool tci_rdma_has_room(const struct tci_rdma_link *link)
+{
+    return link->works_put - link->works_done < TCI_RDMA_QUEUE &&
+           link->sent - link->acked < TCI_RDMA_SLOTS - TCI_RDMA_KEPT &&
+           link->writes < TCI_RDMA_WRITES;
+}
+
+bool tci_rdma_has_slot(const struct tci_rdma_link *link, bool is_ack)
+{
+    uint32_t most = TCI_RDMA_SLOTS - (is_ack ? 0 : TCI_RDMA_KEPT);
+
+    return link->works_put - link->works_done < TCI_RDMA_QUEUE &&
+           link->records_put - link->records_done < TCI_RDMA_SLOTS &&
+           link->sent - link->acked < most;
+}
+
+uint8_t *tci_rdma_slot_out(struct tci_rdma_link *link)
+{
+    return link->out->data + (size_t)(link->records_put % TCI_RDMA_SLOTS) * TCI_RDMA_SLOT;
+}
+
+int tci_rdma_post_record(struct tci_rdma_link *link, size_t bytes, uint8_t kind)
+{
+    struct tci_rdma_work *work = &link->works[link->works_put % TCI_RDMA_QUEUE];
+    struct ibv_sge sge = {.addr = (uintptr_t)tci_rdma_slot_out(link),
+                          .length = (uint32_t)bytes,
+                          .lkey = link->out->lkey};
+    struct ibv_send_wr wr = {.wr_id = id_of(link, false, link->works_put % TCI_RDMA_QUEUE),
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_SEND,
+                             .send_flags = IBV_SEND_SIGNALED |
+                                           (bytes <= link->inline_max ? IBV_SEND_INLINE : 0)};
+    int error = link->rdma->verbs->post_send(link->qp, &wr);
+
+    if (error != 0)
+        return error;
+    *work = (struct tci_rdma_work){.kind = kind};
+    link->works_put++;
+    link->records_put++;
+    link->sent++;
+    return 0;
+}
+
+int tci_rdma_post_write(struct tci_rdma_link *link, struct tci_rdma_push *push,
+                        struct tci_rdma_chunk *chunk, size_t len)
+{
+    const struct tci_rdma_range *range = &push->ranges[0];
+    const uint8_t *from = (const uint8_t *)push->xfer->data + range->at + push->in_range;
+    struct ibv_sge sge = {.addr = (uintptr_t)(chunk != NULL ? chunk->data : from),
+                          .length = (uint32_t)len,
+                          .lkey = chunk != NULL ? chunk->lkey : push->region->mr->lkey};
+    struct ibv_send_wr wr = {.wr_id = id_of(link, false, link->works_put % TCI_RDMA_QUEUE),
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+                             .send_flags = IBV_SEND_SIGNALED};
+    int error;
+
+    wr.imm_data = htobe32(tci_rdma_imm(range->place, link->sent));
+    wr.wr.rdma.remote_addr = range->addr + push->in_range;
+    wr.wr.rdma.rkey = range->rkey;
+    error = link->rdma->verbs->post_send(link->qp, &wr);
+    if (error != 0)
+        return error;
+    link->works[link->works_put % TCI_RDMA_QUEUE] =
+        (struct tci_rdma_work){.push = push, .chunk = chunk};
+    link->works_put++;
+    link->sent++;
+    link->writes++;
+    return 0;
+}

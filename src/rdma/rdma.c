@@ -1,0 +1,463 @@
+/* rdma.c - transport over RDMA: the verbs of the port, to a peer's queue pair or below. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rdma/rdma.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/assert.h"
+#include "core/log.h"
+#include "core/notice.h"
+#include "rdma/link.h"
+
+void tci_rdma_complete(struct tci_rdma_link *link, struct tci_xfer *xfer, tc_status_t status)
+{
+    TC_ASSERT(link->live > 0 && link->rdma->live > 0);
+    link->live--;
+    link->rdma->live--;
+    tci_cq_push(xfer->cq, xfer, status);
+}
+
+bool tci_rdma_admit(struct tci_rdma_link *link, const struct tci_key *key,
+                    const struct tci_call *call)
+{
+    struct tci_transport_sink *sink = link->rdma->base.sink;
+
+    return sink->admit(sink, link->peer, key, call);
+}
+
+/* ---- Which way ---- */
+
+static void post_below(struct tci_rdma *rdma, struct tci_xfer *xfer)
+{
+    if (xfer->is_send)
+        rdma->below->ops->post_send(rdma->below, xfer);
+    else
+        rdma->below->ops->post_recv(rdma->below, xfer);
+}
+
+static void post_near(struct tci_rdma_link *link, struct tci_xfer *xfer)
+{
+    if (xfer->is_send)
+        tci_rdma_send(link, xfer);
+    else
+        tci_rdma_recv(link, xfer);
+}
+
+void tci_rdma_go_on(struct tci_rdma_link *link)
+{
+    struct tci_xfer *xfer;
+
+    while ((xfer = link->pending.head) != NULL) {
+        tci_xfers_del(&link->pending, xfer);
+        post_near(link, xfer);
+    }
+}
+
+void tci_rdma_go_below(struct tci_rdma_link *link, const char *why)
+{
+    struct tci_rdma *rdma = link->rdma;
+    struct tci_xfer *xfer;
+
+    tci_log(TC_LOG_INFO, "rank %u: rank %u is reached over %s and not over RDMA: %s", rdma->rank,
+            link->peer, rdma->below->ops->name, why);
+    link->state = TCI_RDMA_FAR;
+    snprintf(link->why_far, sizeof(link->why_far), "%s", why);
+    while ((xfer = link->pending.head) != NULL) {
+        tci_xfers_del(&link->pending, xfer);
+        link->live--;
+        rdma->live--;
+        post_below(rdma, xfer);
+    }
+    tci_rdma_check_left(rdma);
+}
+
+static struct tci_rdma_link *near_link(const struct tci_rdma *rdma, uint32_t peer)
+{
+    struct tci_rdma_link *link = rdma->links[peer];
+
+    return link != NULL && link->state == TCI_RDMA_NEAR ? link : NULL;
+}
+
+static void post(struct tci_transport *self, struct tci_xfer *xfer)
+{
+    struct tci_rdma *rdma = tci_rdma_of(self);
+    struct tci_rdma_link *link;
+
+    TC_ASSERT(xfer->peer < rdma->size && xfer->status == TC_PENDING);
+    if (xfer->peer == rdma->rank) {
+        post_below(rdma, xfer);
+        return;
+    }
+    link = tci_rdma_link_get(rdma, xfer->peer);
+    if (link == NULL || link->state == TCI_RDMA_GONE) {
+        tci_cq_push(xfer->cq, xfer, link == NULL ? TC_ERR_ALLOC : TC_ERR_PEER_LOST);
+        return;
+    }
+    if (link->state == TCI_RDMA_FAR) {
+        post_below(rdma, xfer);
+        return;
+    }
+    memset(xfer->room, 0, sizeof(xfer->room));
+    link->live++;
+    rdma->live++;
+    if (link->state == TCI_RDMA_NEAR) {
+        post_near(link, xfer);
+        return;
+    }
+    tci_xfers_add(&link->pending, xfer);
+    if (link->state == TCI_RDMA_NEW)
+        tci_rdma_meet(link);
+}
+
+/* ---- Abort and review ---- */
+
+struct aborting {
+    struct tci_rdma *rdma;
+    const struct tci_key *key;
+    int peer;
+};
+
+static bool is_meant(const struct aborting *aborting, uint32_t peer, const struct tci_key *key)
+{
+    return (aborting->peer == TCI_ALL_PEERS || (uint32_t)aborting->peer == peer) &&
+           tci_key_is_same_tag(aborting->key, key);
+}
+
+static void abort_xfer(void *arg, struct tci_xfer *xfer)
+{
+    const struct aborting *aborting = arg;
+    struct tci_rdma *rdma = aborting->rdma;
+
+    if (!is_meant(aborting, xfer->peer, &xfer->key))
+        return;
+    if (!xfer->is_send) {
+        tci_rdma_end_recv(rdma->links[xfer->peer], xfer, TC_ERR_CANCELLED);
+        return;
+    }
+    tci_match_del(rdma->match, xfer);
+    tci_rdma_end_send(rdma->links[xfer->peer], xfer, TC_ERR_CANCELLED);
+}
+
+static void abort_early(void *arg, struct tci_early *early)
+{
+    const struct aborting *aborting = arg;
+
+    if (is_meant(aborting, early->peer, &early->key) &&
+        (int32_t)(aborting->key->use - early->key.use) >= 0)
+        tci_rdma_drop_early(aborting->rdma->links[early->peer], early);
+}
+
+static void abort_pending(struct tci_rdma_link *link, const struct tci_key *key)
+{
+    struct tci_xfer *xfer, *next;
+
+    for (xfer = link->pending.head; xfer != NULL; xfer = next) {
+        next = xfer->room_next;
+        if (!tci_key_is_same_tag(&xfer->key, key))
+            continue;
+        tci_xfers_del(&link->pending, xfer);
+        tci_rdma_complete(link, xfer, TC_ERR_CANCELLED);
+    }
+}
+
+static void rdma_abort(struct tci_transport *self, const struct tci_key *key, int peer)
+{
+    struct tci_rdma *rdma = tci_rdma_of(self);
+    struct aborting aborting = {rdma, key, peer};
+
+    for (uint32_t i = 0; i < rdma->size; i++) {
+        struct tci_rdma_link *link = rdma->links[i];
+
+        if (link == NULL || (peer != TCI_ALL_PEERS && (uint32_t)peer != i))
+            continue;
+        abort_pending(link, key);
+        tci_rdma_abort_sends(link, key, TC_ERR_CANCELLED);
+        tci_rdma_abort_pushes(link, key, TC_ERR_CANCELLED);
+    }
+    if (rdma->match != NULL) {
+        tci_match_each_xfer(rdma->match, abort_xfer, &aborting);
+        tci_match_each_early(rdma->match, abort_early, &aborting);
+    }
+    rdma->below->ops->abort(rdma->below, key, peer);
+}
+
+struct reviewing {
+    struct tci_rdma *rdma;
+    tci_review_fn *keep;
+    void *arg;
+};
+
+static void review_early(void *arg, struct tci_early *early)
+{
+    const struct reviewing *reviewing = arg;
+
+    if (!reviewing->keep(reviewing->arg, early->peer, &early->key, &early->call))
+        tci_rdma_drop_early(reviewing->rdma->links[early->peer], early);
+}
+
+static void rdma_review(struct tci_transport *self, tci_review_fn *keep, void *arg)
+{
+    struct tci_rdma *rdma = tci_rdma_of(self);
+    struct reviewing reviewing = {rdma, keep, arg};
+
+    if (rdma->match != NULL && rdma->match->early_count + rdma->match->credits_count > 0)
+        tci_match_each_early(rdma->match, review_early, &reviewing);
+    rdma->below->ops->review(rdma->below, keep, arg);
+}
+
+/* ---- Notices ---- */
+
+static void rdma_notify(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice,
+                        bool may_link)
+{
+    struct tci_rdma *rdma = tci_rdma_of(self);
+    struct tci_rdma_link *link = near_link(rdma, peer);
+    struct tci_rdma_head head = {.kind = TCI_RDMA_NOTICE, .len = TCI_NOTICE_BYTES};
+    uint8_t payload[TCI_NOTICE_BYTES];
+
+    if (link == NULL) {
+        rdma->below->ops->notify(rdma->below, peer, notice, may_link);
+        return;
+    }
+    if (link->bye_put)
+        return;
+    head.key = notice->key;
+    head.call = notice->call;
+    tci_notice_pack(notice, payload);
+    tci_rdma_control(link, &head, payload);
+}
+
+static struct tci_rdma *of_sink(struct tci_transport_sink *sink)
+{
+    return tci_container_of(sink, struct tci_rdma, sink);
+}
+
+static bool admit_below(struct tci_transport_sink *sink, uint32_t peer, const struct tci_key *key,
+                        const struct tci_call *call)
+{
+    struct tci_transport_sink *above = of_sink(sink)->base.sink;
+
+    return above->admit(above, peer, key, call);
+}
+
+static void notice_below(struct tci_transport_sink *sink, uint32_t peer,
+                         const struct tci_notice *notice)
+{
+    struct tci_rdma *rdma = of_sink(sink);
+
+    if (notice->kind == TCI_NOTICE_RDMA)
+        tci_rdma_on_meet(rdma, peer, notice);
+    else
+        rdma->base.sink->notice(rdma->base.sink, peer, notice);
+}
+
+/* What the peer has sent is taken in first, as what lies in a socket is. */
+static void end_peer(struct tci_rdma *rdma, uint32_t peer)
+{
+    struct tci_rdma_link *link = rdma->links[peer];
+
+    if (link == NULL)
+        return;
+    while (link->state == TCI_RDMA_NEAR && tci_rdma_poll_cq(rdma, TCI_RDMA_BATCH) > 0) {
+    }
+    tci_rdma_link_end(link, TC_ERR_PEER_LOST);
+}
+
+static void lost_below(struct tci_transport_sink *sink, uint32_t peer, tc_reason_t reason,
+                       const char *how)
+{
+    struct tci_rdma *rdma = of_sink(sink);
+
+    end_peer(rdma, peer);
+    if (rdma->links[peer] != NULL && rdma->links[peer]->is_lost)
+        return;
+    rdma->base.sink->lost(rdma->base.sink, peer, reason, how);
+}
+
+static void gone_below(struct tci_transport_sink *sink, uint32_t peer)
+{
+    struct tci_rdma *rdma = of_sink(sink);
+
+    end_peer(rdma, peer);
+    if (rdma->base.sink->gone != NULL)
+        rdma->base.sink->gone(rdma->base.sink, peer);
+}
+
+static void left_below(struct tci_transport_sink *sink)
+{
+    struct tci_transport_sink *above = of_sink(sink)->base.sink;
+
+    of_sink(sink)->is_leaving = false;
+    above->left(above);
+}
+
+void tci_rdma_hear_below(struct tci_rdma *rdma)
+{
+    rdma->sink = (struct tci_transport_sink){.admit = admit_below,
+                                             .notice = notice_below,
+                                             .lost = lost_below,
+                                             .gone = gone_below,
+                                             .left = left_below};
+    rdma->below->sink = &rdma->sink;
+}
+
+/* ---- Leaving ---- */
+
+/* The goodbye on the connection follows when all that went over the queue pair has arrived. */
+void tci_rdma_check_left(struct tci_rdma *rdma)
+{
+    struct tci_list *at, *next;
+    bool is_clear = true;
+
+    for (at = rdma->near.next; at != &rdma->near; at = next) {
+        struct tci_rdma_link *link = tci_container_of(at, struct tci_rdma_link, near_link);
+        bool has_said = link->bye_put && tci_rdma_is_clear(link);
+
+        next = at->next;
+        is_clear = is_clear && has_said;
+        if (link->is_leaving && has_said) {
+            link->is_leaving = false;
+            rdma->below->ops->leave_peer(rdma->below, link->peer);
+        }
+    }
+    if (!rdma->is_leaving || rdma->has_left_below || !is_clear)
+        return;
+    for (uint32_t i = 0; i < rdma->size; i++)
+        if (rdma->links[i] != NULL && rdma->links[i]->pending.head != NULL)
+            return;
+    rdma->has_left_below = true;
+    rdma->below->ops->leave(rdma->below);
+}
+
+static void rdma_leave(struct tci_transport *self)
+{
+    struct tci_rdma *rdma = tci_rdma_of(self);
+    struct tci_list *at;
+
+    rdma->is_leaving = true;
+    rdma->has_left_below = false;
+    for (at = rdma->near.next; at != &rdma->near; at = at->next)
+        tci_rdma_say_bye(tci_container_of(at, struct tci_rdma_link, near_link));
+    tci_rdma_check_left(rdma);
+}
+
+static void rdma_leave_peer(struct tci_transport *self, uint32_t peer)
+{
+    struct tci_rdma *rdma = tci_rdma_of(self);
+    struct tci_rdma_link *link = near_link(rdma, peer);
+
+    if (link == NULL) {
+        rdma->below->ops->leave_peer(rdma->below, peer);
+        return;
+    }
+    link->is_leaving = true;
+    tci_rdma_say_bye(link);
+    tci_rdma_check_left(rdma);
+}
+
+static void rdma_part(struct tci_transport *self)
+{
+    struct tci_rdma *rdma = tci_rdma_of(self);
+    struct tci_list *at;
+
+    rdma->is_leaving = rdma->has_left_below = true;
+    for (at = rdma->near.next; at != &rdma->near; at = at->next) {
+        struct tci_rdma_link *link = tci_container_of(at, struct tci_rdma_link, near_link);
+
+        (void)tci_rdma_flush(link);
+        tci_rdma_say_bye(link);
+    }
+    rdma->below->ops->part(rdma->below);
+}
+
+static bool rdma_has_told(const struct tci_transport *self)
+{
+    const struct tci_rdma *rdma = (const struct tci_rdma *)self;
+    const struct tci_list *at;
+
+    for (at = rdma->near.next; at != &rdma->near; at = at->next) {
+        const struct tci_rdma_link *link = tci_container_of(at, struct tci_rdma_link, near_link);
+
+        if (link->broken == NULL &&
+            (link->queue.len > 0 || link->records_put != link->records_done))
+            return false;
+    }
+    return rdma->below->ops->has_told == NULL || rdma->below->ops->has_told(rdma->below);
+}
+
+/* ---- What it is like ---- */
+
+static enum tci_bond rdma_bond(const struct tci_transport *self, uint32_t peer)
+{
+    const struct tci_rdma *rdma = (const struct tci_rdma *)self;
+    const struct tci_rdma_link *link = rdma->links[peer];
+
+    if (link != NULL && link->is_lost)
+        return TCI_BOND_LOST;
+    if (link != NULL && link->has_left)
+        return TCI_BOND_LEFT;
+    return rdma->below->ops->bond == NULL ? TCI_BOND_NONE
+                                          : rdma->below->ops->bond(rdma->below, peer);
+}
+
+static enum tci_hearing rdma_hear(const struct tci_transport *self, uint32_t peer,
+                                  uint64_t since_ns)
+{
+    const struct tci_rdma *rdma = (const struct tci_rdma *)self;
+    const struct tci_rdma_link *link = near_link(rdma, peer);
+
+    if (link != NULL && link->read_ns >= since_ns)
+        return TCI_HEAR_FLOW;
+    return rdma->below->ops->hear == NULL ? TCI_HEAR_NO_LINK
+                                          : rdma->below->ops->hear(rdma->below, peer, since_ns);
+}
+
+static void rdma_look(struct tci_transport *self)
+{
+    struct tci_rdma *rdma = tci_rdma_of(self);
+
+    (void)tci_rdma_poll_cq(rdma, TCI_RDMA_BATCH);
+    if (rdma->below->ops->look != NULL)
+        rdma->below->ops->look(rdma->below);
+}
+
+static void rdma_caps(const struct tci_transport *self, struct tci_caps *caps_out)
+{
+    const struct tci_rdma *rdma = (const struct tci_rdma *)self;
+
+    rdma->below->ops->caps(rdma->below, caps_out);
+}
+
+static void rdma_stats(const struct tci_transport *self, struct tci_transport_stats *stats_out)
+{
+    const struct tci_rdma *rdma = (const struct tci_rdma *)self;
+
+    rdma->below->ops->stats(rdma->below, stats_out);
+    stats_out->bytes_sent += rdma->stats.bytes_sent;
+    stats_out->bytes_received += rdma->stats.bytes_received;
+    stats_out->messages_sent += rdma->stats.messages_sent;
+    stats_out->messages_received += rdma->stats.messages_received;
+    stats_out->bytes_copied += rdma->stats.bytes_copied;
+    stats_out->eager_bytes += rdma->stats.eager_bytes;
+    stats_out->strays += rdma->stats.strays;
+}
+
+const struct tci_transport_ops tci_rdma_ops = {
+    .name = "RDMA",
+    .post_send = post,
+    .post_recv = post,
+    .abort = rdma_abort,
+    .notify = rdma_notify,
+    .review = rdma_review,
+    .caps = rdma_caps,
+    .stats = rdma_stats,
+    .leave = rdma_leave,
+    .leave_peer = rdma_leave_peer,
+    .part = rdma_part,
+    .has_told = rdma_has_told,
+    .bond = rdma_bond,
+    .look = rdma_look,
+    .hear = rdma_hear,
+    .close = tci_rdma_close,
+};
