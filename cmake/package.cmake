@@ -34,7 +34,7 @@ string(CONCAT CPACK_DEBIAN_DEV_DESCRIPTION
     " and what pkg-config and CMake need.")
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${runtime} (= ${PROJECT_VERSION}-1)")
 # To link statically.
-set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "libevent-dev, libsodium-dev, libcjson-dev")
+set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "libevent-dev, libsodium-dev, libcjson-dev, libibverbs-dev")
 
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME tcdist-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)

@@ -125,7 +125,7 @@ enum tci_notice_kind {
                           * the sender.  number: milliseconds to listen */
     TCI_NOTICE_REPORT,   /* the sender's answer to that, as an ANSWER; arg: for whom it waits
                           * besides (waiting.h) */
-    TCI_NOTICE_RDMA, /* rank `culprit` has an RDMA device; arg, text: rdma/meet.c */
+    TCI_NOTICE_RDMA,     /* rank `culprit` has an RDMA device; arg, text: rdma/meet.c */
     TCI_NOTICE_KINDS
 };
 /* arg of a notice RDMA. */
