@@ -140,7 +140,7 @@ foreach(name test_hosts)
 endforeach()
 
 # Hosts in networks of their own, as chaos has them.
-foreach(name test_tcrun_ssh)
+foreach(name test_tcrun_ssh test_tcdoctor)
     target_sources(${name} PRIVATE tests/chaos/lab.c tests/chaos/wan.c)
 endforeach()
 

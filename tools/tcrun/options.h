@@ -66,6 +66,7 @@ enum {
 #define ENV_ENCRYPTION  "TCDIST_ENCRYPTION"
 #define ENV_CONNECTIONS "TCDIST_CONNECTIONS"
 #define ENV_BACKEND     "TCDIST_BACKEND"
+#define ENV_ADVERTISE   "TCDIST_ADVERTISE"
 
 /* Ends the program after --help, --version and mistakes. */
 void options_parse(struct options *options, int argc, char **argv);

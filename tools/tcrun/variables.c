@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "environment.h"
-
 /* Variables of these kinds that tcrun itself has also hold on other hosts. */
 static const char *const carried[] = {"TCDIST_", "TC_GLOO_", "TC_MESH_", "NUVEC_", "MLX_"};
 
@@ -65,6 +63,9 @@ static void add_place(struct list *list, const struct options *options, unsigned
         add(list, ENV_KEY "=%s", options->key);
     if (options->encrypts)
         add(list, ENV_ENCRYPTION "=on");
+    if (!world_is_local(world) && world->hosts->at[place->entry].ip_count > 0 &&
+        getenv(ENV_ADVERTISE) == NULL)
+        add(list, ENV_ADVERTISE "=%s", world_address(world, rank, 0));
     if (options->connections > 1 || world_address_count(world, rank) > 1) {
         size_t connections = options->connections * world_address_count(world, rank);
 
@@ -110,15 +111,6 @@ static void add_mlx(struct list *list, const struct options *options, unsigned r
     }
 }
 
-/* A variable that the library does not read would only make it warn. */
-static bool is_read(const char *name)
-{
-    for (const char *const *known = tci_environment; *known != NULL; known++)
-        if (strcmp(name, *known) == 0)
-            return true;
-    return false;
-}
-
 char **variables_make(const struct options *options, unsigned rank, const char *url)
 {
     const struct machine *machine = &options->world.machines[options->world.places[rank].machine];
@@ -138,7 +130,7 @@ char **variables_make(const struct options *options, unsigned rank, const char *
     add_torch(&list, options, rank);
     add_mlx(&list, options, rank);
     add_place(&list, options, rank, url);
-    if (options->library_backend != NULL && is_read(ENV_BACKEND))
+    if (options->library_backend != NULL)
         add(&list, ENV_BACKEND "=%s", options->library_backend);
     if (list.has_failed) {
         variables_free(list.at);
