@@ -502,11 +502,6 @@ static tc_status_t take_keyring(struct join *join, const struct tci_join_how *ho
     join->keyring = tci_keyring_ref(how->keyring);
     if (join->keyring == NULL && join->options.world_size > 1)
         status = tci_key_ring(&join->context->config, &join->keyring, error);
-    if (status == TC_OK && join->keyring != NULL && tci_row_is_meant(join->options.rendezvous_url))
-        tci_error_set(error, status = TC_ERR_UNSUPPORTED, -1, 0, "dist_init",
-                      "dist_init: there is a key, and none is proven over descriptors that are "
-                      "given: who gives them knows where they lead; form this group in a context "
-                      "without a key");
     return status;
 }
 

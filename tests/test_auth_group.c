@@ -276,30 +276,6 @@ static void who_dials_a_rank_is_not_content_with_another(void **state)
     world_close(&world);
 }
 
-static void descriptors_and_a_key_do_not_go_together(void **state)
-{
-    tc_dist_ctx *group;
-    tc_context *context;
-    tc_config config;
-    char url[32];
-    int fds[2];
-
-    (void)state;
-    tc_config_default(&config);
-    config.key = key_a;
-    config.key_bytes = sizeof(key_a) - 1;
-    assert_int_equal(tc_init_config(&config, &context), TC_OK);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-    snprintf(url, sizeof(url), "fd://-,%d", fds[0]);
-
-    assert_int_equal(tc_dist_init(context, TC_DIST_RING, 2, 0, url, &group), TC_ERR_UNSUPPORTED);
-
-    assert_non_null(strstr(tc_last_error()->message, "none is proven over descriptors"));
-    assert_int_equal(recv(fds[1], url, 1, 0), 0); /* its other end is closed */
-    close(fds[1]);
-    tc_shutdown(context);
-}
-
 /* ---- Identities ------------------------------------------------------------------------------ */
 
 /* A rank that calls an authenticated constructor, in a thread. */
@@ -539,7 +515,6 @@ int main(void)
         cmocka_unit_test(to_encrypt_takes_a_key),
         cmocka_unit_test(each_mistake_has_its_own_words),
         cmocka_unit_test(a_key_on_the_second_rank_alone_is_told_at_once),
-        cmocka_unit_test(descriptors_and_a_key_do_not_go_together),
         cmocka_unit_test(who_dials_a_rank_is_not_content_with_another),
         cmocka_unit_test(ranks_prove_who_they_are),
         cmocka_unit_test(a_rank_changes_its_key_before_the_others_do),

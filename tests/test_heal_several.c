@@ -127,7 +127,7 @@ static void what_stays_away_is_done_without(void **state)
     heal_world_close(&heal);
 }
 
-/* ---- While it is watched ----------------------------------------------------------------------- */
+/* ---- While it is watched --------------------------------------------------------------------- */
 
 static double now_s(void)
 {

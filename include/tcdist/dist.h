@@ -84,8 +84,8 @@ TC_API tc_status_t tc_dist_init(tc_context *context, tc_dist_backend_t backend, 
  * rank_identities has rank_identity_count entries, one a rank; that of `rank` is
  * auth->local_identity.  They and the keys are copied, and the copy wiped when the group is gone.
  * A key of the context is not looked at; its `encryption` is.  Errors besides: TC_ERR_AUTH, which
- * names the rank whose proof or identity is not what it should be; TC_ERR_UNSUPPORTED for
- * descriptors (fd://), over which nothing is proven.  Any thread; not from a continuation. */
+ * names the rank whose proof or identity is not what it should be.  Any thread; not from a
+ * continuation. */
 TC_API tc_status_t tc_dist_init_authenticated(tc_context *context, tc_dist_backend_t backend,
                                               int world_size, int rank, const char *rendezvous_url,
                                               const char *const *rank_identities,

@@ -328,13 +328,15 @@ static void on_deny(struct tci_auth *auth)
 static void on_head(struct tci_auth *auth)
 {
     bool is_first = auth->expects == TCI_BOOT_OFFER || auth->expects == TCI_BOOT_ANSWER;
+    /* Over descriptors any rank may hear from another one that there will be no group. */
+    bool may_end = auth->config.place == TCI_AUTH_AT_DESCRIPTOR;
 
     if (tci_boot_head_decode(auth->in, &auth->head) != TC_OK) {
         fail(auth, TCI_AUTH_GARBLED);
     } else if (auth->head.type == TCI_BOOT_DENY) {
         return;
     } else if (auth->head.type != auth->expects) {
-        if (is_first)
+        if (is_first || (may_end && auth->head.type == TCI_BOOT_REFUSE))
             end(auth, TCI_AUTH_FOREIGN);
         else
             deny(auth, TCI_AUTH_GARBLED);

@@ -79,7 +79,7 @@ tc_status_t tci_auth_hello_decode(const uint8_t *bytes, struct tci_auth_hello *h
     };
     bool has_identity = bytes[104] != 0;
 
-    if (hello.place < TCI_AUTH_AT_RENDEZVOUS || hello.place > TCI_AUTH_AT_LINK ||
+    if (hello.place < TCI_AUTH_AT_RENDEZVOUS || hello.place > TCI_AUTH_AT_DESCRIPTOR ||
         hello.kind < TCI_AUTH_SHARED || hello.kind > TCI_AUTH_IDENTITIES || hello.encrypts > 1 ||
         hello.ciphers == 0 || hello.ciphers > TCI_CIPHERS || get_number(bytes + 12, 4) != 0 ||
         !is_identity(bytes + 104))

@@ -20,7 +20,11 @@ enum {
 /* Ciphers, as bits of an offer; an answer has one of them. */
 enum { TCI_CIPHER_AES256GCM = 1, TCI_CIPHER_CHACHA20POLY1305 = 2, TCI_CIPHERS = 3 };
 
-enum tci_auth_place { TCI_AUTH_AT_RENDEZVOUS = 1, TCI_AUTH_AT_LINK = 2 };
+enum tci_auth_place {
+    TCI_AUTH_AT_RENDEZVOUS = 1,
+    TCI_AUTH_AT_LINK = 2,
+    TCI_AUTH_AT_DESCRIPTOR = 3 /* that both ranks were given */
+};
 enum tci_auth_kind { TCI_AUTH_SHARED = 1, TCI_AUTH_IDENTITIES = 2 };
 
 struct tci_auth_hello {
@@ -29,7 +33,7 @@ struct tci_auth_hello {
     uint8_t encrypts; /* 1: everything, 0: until the link stands */
     uint8_t ciphers;
     uint32_t from, to;
-    uint8_t group_id[TCI_GROUP_ID]; /* zero in an offer at the rendezvous */
+    uint8_t group_id[TCI_GROUP_ID]; /* zero in an offer at the rendezvous, and at descriptors */
     uint64_t key_id;                /* 0 with a shared key */
     uint8_t nonce[TCI_AUTH_NONCE];
     uint8_t point[TCI_AUTH_POINT];

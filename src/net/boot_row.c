@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
@@ -18,6 +19,9 @@
  *      | -- ROW of r - 1, r - 2, … ------> |    to the right alone, as they come from the left
  *      | <- REFUSE ---------------------> |    there will be no group, and why; passed on
  *
+ * With a key both prove that they have it first, on each connection: the higher rank begins, as if
+ * it had dialed the lower one.  ROWs are sealed then.
+ *
  * A rank that has the ROWs of all ranks, and has passed them on, knows the group; what it says next
  * belongs to the transport, and comes behind its last ROW.
  */
@@ -29,6 +33,8 @@ struct peer {
     struct row *row;
     int rank;
     int came, wanted; /* ROWs from there */
+    bool is_open;     /* nothing is to be proven any more */
+    bool is_broken;   /* nothing can be said to it */
 };
 
 struct row {
@@ -95,6 +101,7 @@ static void lose(struct peer *peer, const char *how)
 /* Nothing can be said to a rank any more: it may have said why. */
 static void break_off(struct peer *peer, int cause)
 {
+    peer->is_broken = true;
     on_readable(peer);
     if (!peer->row->is_over)
         lose(peer, strerror(cause));
@@ -136,7 +143,7 @@ static bool listens_to(const struct peer *peer)
 
     if (row->is_over)
         return false;
-    if (peer->came < peer->wanted)
+    if (peer->came < peer->wanted || peer->is_broken)
         return true;
     return peer->rank == before(row, -1) && peer->rank != before(row, 1) &&
            (row->passed_on < row->boot.result.size - 2 || !tci_boot_conn_is_idle(&peer->conn));
@@ -155,8 +162,8 @@ static void pass_on(struct row *row)
 {
     struct peer *left = row->peers[before(row, 1)], *right = row->peers[before(row, -1)];
 
-    while (row->passed_on < row->boot.result.size - 2 && row->passed_on < left->came &&
-           right->conn.out_count < TCI_BOOT_OUT_MAX) {
+    while (right->is_open && row->passed_on < row->boot.result.size - 2 &&
+           row->passed_on < left->came && right->conn.out_count < TCI_BOOT_OUT_MAX) {
         int origin = before(row, 1 + row->passed_on);
 
         row->passed_on++;
@@ -224,6 +231,76 @@ static void on_row(struct peer *peer)
         pass_on(row);
 }
 
+/* ---- The key -------------------------------------------------------------------------------- */
+
+static void say_own_row(struct peer *peer)
+{
+    struct row *row = peer->row;
+
+    peer->is_open = true;
+    if (!tci_boot_conn_send(&peer->conn, row->records + (size_t)row->boot.result.rank * RECORD,
+                            RECORD))
+        break_off(peer, errno);
+}
+
+static void prove(struct peer *peer)
+{
+    const struct tci_boot_result *result = &peer->row->boot.result;
+    const struct tci_auth_config config = {.keyring = result->keyring,
+                                           .place = TCI_AUTH_AT_DESCRIPTOR,
+                                           .is_dialer = result->rank > peer->rank,
+                                           .self = (uint32_t)result->rank,
+                                           .size = (uint32_t)result->size,
+                                           .peer = (uint32_t)peer->rank};
+
+    if (tci_boot_conn_prove(&peer->conn, &config))
+        return;
+    if (errno == ENOMEM)
+        fail_without(peer->row, ENOMEM, "form a group");
+    else
+        break_off(peer, errno);
+}
+
+static void be_denied(struct peer *peer, const struct tci_auth *auth)
+{
+    struct row *row = peer->row;
+    char text[300];
+
+    tci_error_blame(&row->boot.error, TC_ERR_AUTH, peer->rank, tci_auth_class(auth->reason),
+                    "dist_init", "%s (they are linked by descriptor %d of rank %d)",
+                    tci_auth_explain(auth, text, sizeof text), peer->conn.fd,
+                    row->boot.result.rank);
+    fail(row);
+}
+
+/* One of the two has a key. */
+static void be_unlike(struct peer *peer, enum tci_auth_reason reason)
+{
+    const struct tci_boot_result *result = &peer->row->boot.result;
+    const struct tci_auth auth = {
+        .config = {.size = (uint32_t)result->size, .self = (uint32_t)result->rank},
+        .peer = (uint32_t)peer->rank,
+        .reason = reason};
+
+    be_denied(peer, &auth);
+}
+
+static void on_proven(struct peer *peer)
+{
+    char text[200];
+
+    if (peer->conn.auth->peer == (uint32_t)peer->rank) {
+        say_own_row(peer);
+        return;
+    }
+    (void)snprintf(
+        text, sizeof text,
+        "descriptor %d of rank %d leads to rank %d by its URL, but rank %u proves itself "
+        "there: see which end each rank was given",
+        peer->conn.fd, peer->row->boot.result.rank, peer->rank, peer->conn.auth->peer);
+    refuse(peer->row, peer->rank, text);
+}
+
 static void on_message(struct peer *peer)
 {
     const struct tci_boot_head *head = &peer->conn.head;
@@ -233,6 +310,10 @@ static void on_message(struct peer *peer)
         tci_boot_refuse_decode(peer->conn.body, head->len, &row->boot.error);
         tci_boot_conn_close(&peer->conn);
         fail(row);
+    } else if (row->boot.result.keyring == NULL && head->type == TCI_BOOT_OFFER) {
+        be_unlike(peer, TCI_AUTH_NO_KEY);
+    } else if (!peer->is_open && head->type == TCI_BOOT_ROW) {
+        be_unlike(peer, TCI_AUTH_PLAIN);
     } else if (head->version != TCI_BOOT_VERSION) {
         refuse(row, peer->rank,
                "versions of the rendezvous differ: install the same release everywhere");
@@ -243,10 +324,29 @@ static void on_message(struct peer *peer)
     }
 }
 
+/* Who gives the group up before it has our FINISH can seal nothing yet. */
+static void take_plain_end(struct peer *peer)
+{
+    uint8_t bytes[TCI_BOOT_HEAD];
+    struct tci_boot_head head;
+
+    if (peer->conn.crypt == NULL || peer->came > 0 ||
+        recv(peer->conn.fd, bytes, sizeof bytes, MSG_PEEK) != (ssize_t)sizeof bytes ||
+        tci_boot_head_decode(bytes, &head) != TC_OK || head.type != TCI_BOOT_REFUSE)
+        return;
+    tci_crypt_free(peer->conn.crypt);
+    peer->conn.crypt = NULL;
+    peer->conn.out_count = 0; /* nothing is to be said to it any more */
+    peer->is_open = false;
+}
+
 static void on_readable(struct peer *peer)
 {
-    /* Bounded by the ROWs that are wanted, and a REFUSE. */
+    bool was_proving = !peer->is_open;
+
+    /* Bounded by the ROWs that are wanted, a REFUSE, and one more try. */
     while (listens_to(peer)) {
+        take_plain_end(peer);
         switch (tci_boot_conn_read(&peer->conn)) {
         case TCI_BOOT_READ_MORE:
             return;
@@ -256,12 +356,20 @@ static void on_readable(struct peer *peer)
         case TCI_BOOT_READ_END:
             lose(peer, "it closed the connection");
             return;
-        case TCI_BOOT_READ_GARBAGE:
         case TCI_BOOT_READ_PROVEN:
+            on_proven(peer);
+            break;
         case TCI_BOOT_READ_DENIED:
+            be_denied(peer, peer->conn.auth);
+            return;
+        case TCI_BOOT_READ_GARBAGE:
             lose(peer, "it does not speak as a rank does");
             return;
         case TCI_BOOT_READ_ERROR:
+            if (was_proving && errno == EPIPE) { /* no answer can be given: it may have said why */
+                was_proving = false;
+                break;
+            }
             lose(peer, strerror(errno));
             return;
         }
@@ -354,10 +462,10 @@ static void begin(struct tci_boot *boot)
         if (boot->result.fds[rank] >= 0)
             open_peer(row, rank);
     for (int rank = 0; rank < boot->result.size && !row->is_over; rank++)
-        if (row->peers[rank] != NULL &&
-            !tci_boot_conn_send(&row->peers[rank]->conn,
-                                row->records + (size_t)boot->result.rank * RECORD, RECORD))
-            break_off(row->peers[rank], errno);
+        if (row->peers[rank] != NULL && boot->result.keyring != NULL)
+            prove(row->peers[rank]);
+        else if (row->peers[rank] != NULL)
+            say_own_row(row->peers[rank]);
 }
 
 static void on_deadline(struct tci_boot *boot)

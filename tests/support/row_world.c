@@ -102,6 +102,9 @@ void row_world_run(struct row_rank *ranks, int size)
         tc_config_default(&config);
         config.numerics = ranks[r].numerics;
         config.timeout_ms = ranks[r].timeout_ms;
+        config.key = ranks[r].key;
+        config.key_bytes = ranks[r].key != NULL ? strlen(ranks[r].key) : 0;
+        config.encryption = ranks[r].encryption != 0 ? ranks[r].encryption : -1;
         ranks[r].culprit = -1;
         assert_int_equal(tc_init_config(&config, &ranks[r].context), TC_OK);
     }

@@ -16,6 +16,8 @@ struct row_rank {
     char url[ROW_URL_BYTES];
     int numerics; /* of the context */
     int timeout_ms;
+    const char *key; /* of the context; NULL: none */
+    int encryption;
     void (*body)(struct row_rank *self); /* in the rank's own thread: no assert_* */
     void *arg;
     pthread_t thread;
