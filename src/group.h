@@ -91,6 +91,7 @@ struct tci_join_how {
     struct tci_meeting meeting; /* what a launcher says besides; all zero: nothing */
     int connections;            /* of each link; 0: as the context has it */
     int carrier;                /* enum tci_carrier */
+    struct tci_paths *paths;    /* taken over when the call does not fail at once; NULL: none */
     struct tci_keyring *keyring;
 };
 tc_future *tci_join(tc_context *context, const tc_dist_options *options,

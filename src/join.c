@@ -14,10 +14,8 @@
 #include "core/mux.h"
 #include "gloo.h"
 #include "group.h"
-#include "join_env.h"
 #include "key.h"
 #include "layout.h"
-#include "meet/meet.h"
 #include "names.h"
 #include "near.h"
 #include "net/sock.h"
@@ -44,11 +42,12 @@ struct join {
     struct tci_keyring *keyring; /* shared; NULL: nobody has to prove anything */
     bool is_from_env;
     struct tci_meeting meeting;
-    int connections;   /* of each link; 0: of the context */
-    int carrier;       /* enum tci_carrier */
-    bool is_named;     /* rank 0 has an identity; agreed */
-    char *identity;    /* owned, or NULL */
-    tc_dist_ctx **out; /* borrowed until the future has settled */
+    int connections;        /* of each link; 0: of the context */
+    int carrier;            /* enum tci_carrier */
+    struct tci_paths paths; /* owned, until the links have them */
+    bool is_named;          /* rank 0 has an identity; agreed */
+    char *identity;         /* owned, or NULL */
+    tc_dist_ctx **out;      /* borrowed until the future has settled */
     tc_future *future;
     struct tci_boot *boot; /* while it runs */
     struct tci_gloo gloo;
@@ -71,6 +70,7 @@ static void free_join(struct join *join)
     tci_free(join->labels);
     tci_keyring_unref(join->keyring);
     tci_gloo_fini(&join->gloo);
+    tci_paths_fini(&join->paths);
     tci_reach_fini(&join->reach);
     tci_table_fini(&join->table);
     tci_free(join);
@@ -282,6 +282,8 @@ static void have_met(void *arg, tc_status_t status, const struct tci_error *erro
     }
     agreed = result->agreed;
     result->connections = join->connections;
+    result->paths = join->paths;
+    join->paths = (struct tci_paths){.count = 0};
     result->is_apart = join->carrier == TCI_CARRY_TCP;
     join->is_ring = result->is_ring;
     memcpy(join->job, result->group_id, sizeof(join->job));
@@ -351,6 +353,7 @@ static void begin(struct tci_task *task)
     const tc_config *config = &join->context->config;
     struct tci_exec *exec = join->context->exec;
     int timeout_ms = join->options.timeout_ms;
+    struct tci_error error = {0};
     struct tci_boot_config boot = {
         .rank = join->options.rank,
         .size = join->options.world_size,
@@ -378,6 +381,10 @@ static void begin(struct tci_task *task)
         stand_alone(join, &boot.mine);
         return;
     }
+    if (tci_paths_listen(&join->paths, (uint32_t)join->options.rank, &error) != TC_OK) {
+        end_join(join, error.pub.status, &error);
+        return;
+    }
     join->context->close_joins = close_joins;
     if (timeout_ms == 0)
         timeout_ms = config->timeout_ms;
@@ -400,98 +407,6 @@ static void cancel(void *arg)
 }
 
 /* ---- the call ----------------------------------------------------------------------------- */
-
-static tc_status_t check(tc_context *context, const tc_dist_options *options, tc_dist_ctx **out,
-                         struct tci_error *error)
-{
-    tc_status_t status = TC_ERR_INVALID_ARG;
-
-    if (context == NULL || options == NULL || out == NULL)
-        tci_error_set(error, status, -1, 0, "dist_init",
-                      "dist_init: context, options and out may not be NULL");
-    else if (options->abi_version != TC_DIST_OPTIONS_ABI_VERSION)
-        tci_error_set(error, status = TC_ERR_ABI_MISMATCH, -1, 0, "dist_init",
-                      "dist_init: options of version %u, the library has %d: fill them with "
-                      "tc_dist_options_default",
-                      options->abi_version, TC_DIST_OPTIONS_ABI_VERSION);
-    else if (options->backend != TC_DIST_SINGLE && options->backend != TC_DIST_RING &&
-             options->backend != TC_DIST_GLOO && options->backend != TC_DIST_ANY)
-        tci_error_set(error, status, -1, 0, "dist_init",
-                      "dist_init: backend %d is none of SINGLE (0), RING (1), GLOO (2), ANY (16)",
-                      options->backend);
-    else if (options->world_size < 1 || options->rank < 0 || options->rank >= options->world_size)
-        tci_error_set(error, status, -1, 0, "dist_init",
-                      "dist_init: rank %d of world size %d: ranks are 0 … world size - 1",
-                      options->rank, options->world_size);
-    else if (options->backend == TC_DIST_SINGLE && options->world_size != 1)
-        tci_error_set(error, status, -1, 0, "dist_init",
-                      "dist_init: the backend SINGLE is one process, not %d", options->world_size);
-    else if (options->timeout_ms < -1)
-        tci_error_set(error, status, -1, 0, "dist_init",
-                      "dist_init: timeout_ms is %d, but must be positive, 0 (of the context) or -1 "
-                      "(none)",
-                      options->timeout_ms);
-    else if (options->world_size > 1 && options->rendezvous_url == NULL)
-        tci_error_set(error, status, -1, 0, "dist_init",
-                      "dist_init: %d ranks need a rendezvous URL such as tcp://host:port",
-                      options->world_size);
-    return error->pub.status;
-}
-
-/* Whether descriptors can be all that a group is given. */
-static tc_status_t check_row(const tc_dist_options *options, struct tci_error *error)
-{
-    struct tci_row row;
-
-    if (options->identity != NULL)
-        tci_error_set(
-            error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
-            "dist_init: identities are for ranks that meet at an URL, and these are given "
-            "descriptors");
-    else if (options->backend == TC_DIST_GLOO || options->listen_url != NULL ||
-             options->listen_fd >= 0)
-        tci_error_set(
-            error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
-            "dist_init: ranks that are given descriptors listen nowhere and meet nowhere: "
-            "use the backend RING or ANY, without listen_url and listen_fd");
-    else if (tci_row_parse(options->rendezvous_url, options->world_size, options->rank, &row,
-                           error) == TC_OK)
-        tci_row_forget(&row);
-    return error->pub.status;
-}
-
-static tc_status_t check_url(const tc_dist_options *options, struct tci_error *error)
-{
-    struct tci_url url;
-
-    if (options->identity != NULL && tci_name_check(options->identity, error) != TC_OK)
-        return error->pub.status;
-    if (tci_row_is_meant(options->rendezvous_url))
-        return check_row(options, error);
-    if (tci_meet_is_meant(options->rendezvous_url))
-        return tci_meet_check(options->rendezvous_url, error);
-    if (options->rendezvous_url != NULL) {
-        if (tci_url_parse(options->rendezvous_url, &url, error) != TC_OK)
-            return error->pub.status;
-        if (url.scheme == TCI_SCHEME_SINGLE && options->world_size != 1)
-            tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
-                          "dist_init: single:// is one process, not %d", options->world_size);
-    }
-    if (options->listen_url != NULL && tci_url_parse(options->listen_url, &url, error) == TC_OK &&
-        url.scheme != TCI_SCHEME_TCP)
-        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
-                      "dist_init: listen_url is \"%.80s\": a rank listens at tcp://host:port",
-                      options->listen_url);
-    return error->pub.status;
-}
-
-tc_status_t tci_join_check(tc_context *context, const tc_dist_options *options, tc_dist_ctx **out,
-                           struct tci_error *error)
-{
-    tc_status_t status = check(context, options, out, error);
-
-    return status == TC_OK ? check_url(options, error) : status;
-}
 
 /* The key of the call, or of the context. */
 static tc_status_t take_keyring(struct join *join, const struct tci_join_how *how,
@@ -581,6 +496,10 @@ tc_future *tci_join(tc_context *context, const tc_dist_options *options,
     join->meeting = how->meeting;
     join->connections = how->connections;
     join->carrier = how->carrier;
+    if (how->paths != NULL) {
+        join->paths = *how->paths;
+        *how->paths = (struct tci_paths){.count = 0};
+    }
     join->out = out;
     future = join->future; /* once posted, the join may be over */
     context->exec->ops->post_remote(context->exec, &join->task);

@@ -11,6 +11,7 @@
 #include "backend.h"
 #include "core/base.h"
 #include "core/log.h"
+#include "launch/hostfile.h"
 #include "meet/meet.h"
 #include "net/addr.h"
 #include "net/row.h"
@@ -93,6 +94,37 @@ tc_status_t tci_join_launch(const struct tci_launch *launch, tc_dist_options *op
     return TC_OK;
 }
 
+/* The second address of each rank is for the second connection of its links, and so on.  A name may
+ * stand for anything: then all connections go to the first. */
+static tc_status_t read_paths(const struct tci_launch *launch, struct tci_paths *paths,
+                              struct tci_error *error)
+{
+    uint32_t more = tci_min((size_t)launch->connections - 1, TCI_PATHS_MAX);
+    struct tci_hostfile file;
+    bool is_literal = true;
+
+    if (tci_hostfile_load(getenv("MLX_HOSTFILE"), &file, error) != TC_OK)
+        return error->pub.status;
+    if (file.size != (size_t)launch->size || file.ranks[0].count < more + 1)
+        more = 0; /* it has changed since */
+    if (!tci_paths_init(paths, (uint32_t)launch->size, more))
+        tci_error_set(error, TC_ERR_ALLOC, -1, 0, "dist_init_env", "no memory for addresses");
+    for (size_t i = 0; i < (size_t)launch->size * more && paths->addrs != NULL; i++) {
+        struct tci_url url;
+        char text[TCI_ADDR_TEXT + 300];
+
+        (void)snprintf(text, sizeof(text), "tcp://%s",
+                       tci_hostfile_at(&file, i / more, 1 + i % more));
+        if (tci_url_parse(text, &url, error) == TC_OK)
+            is_literal = tci_addr_from_text(url.host, url.port, &paths->addrs[i]) && is_literal;
+    }
+    tci_hostfile_fini(&file);
+    if (error->pub.status == TC_OK && is_literal)
+        return TC_OK;
+    tci_paths_fini(paths);
+    return error->pub.status;
+}
+
 static void say(const struct tci_launch *launch)
 {
     bool has_others = launch->others[0] != '\0';
@@ -168,6 +200,7 @@ static void find_env_group(void *arg)
 tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out)
 {
     struct find_env find = {.context = context};
+    struct tci_paths paths = {.count = 0};
     struct tci_join_how how = {.is_from_env = true};
     struct tci_error error = {.pub = {.status = TC_OK}};
     struct tci_launch launch;
@@ -193,7 +226,13 @@ tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out)
         tci_join_launch(&launch, &options, &how, &error) != TC_OK)
         return tci_error_publish(&error);
     say(&launch);
+    if (launch.connections > 1) {
+        how.paths = &paths;
+        if (read_paths(&launch, &paths, &error) != TC_OK)
+            return tci_error_publish(&error);
+    }
     joined = tci_join(context, &options, &how, out);
+    tci_paths_fini(&paths);
     status = tc_future_wait(joined, -1);
     tc_future_release(joined);
     return status;

@@ -91,6 +91,7 @@ void tci_boot_result_fini(struct tci_boot_result *result)
     if (result->size > 0 && result->listener >= 0)
         close(result->listener);
     tci_keyring_unref(result->keyring);
+    tci_paths_fini(&result->paths);
     tci_free(result->crypts);
     tci_free(result->fds);
     tci_free(result->addrs);

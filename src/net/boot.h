@@ -6,6 +6,7 @@
 #include "loop/loop.h"
 #include "net/addr.h"
 #include "net/keyring.h"
+#include "net/paths.h"
 #include "net/row.h"
 
 enum { TCI_GROUP_ID = 16 };
@@ -65,6 +66,7 @@ struct tci_boot_result {
     struct tci_agreed agreed;
     unsigned local_ranks;        /* on this host, this one included */
     int connections;             /* of each link; 0: of the context */
+    struct tci_paths paths;      /* of further connections; none by the rendezvous */
     bool is_apart;               /* ranks of one host share no memory, as they were told */
     bool is_ring;                /* links between neighbours are all there will ever be */
     struct tci_keyring *keyring; /* shared; or NULL */

@@ -468,7 +468,7 @@ static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
     tcp->rank = (uint32_t)result->rank;
     tcp->size = (uint32_t)result->size;
     tcp->is_ring = result->is_ring;
-    tcp->listener = -1;
+    tci_tcp_listen_init(tcp);
     tcp->passes = 1;
     tcp->source =
         (struct tci_source){.poll = poll_links, .arm = arm_links, .expects = expects_more};
@@ -541,10 +541,8 @@ struct tci_transport *tci_tcp_open(struct tci_loop *loop, tc_context *context,
         return NULL;
     }
     tcp->addrs = result->addrs;
-    tcp->listener = result->listener;
     result->addrs = NULL;
-    result->listener = -1;
-    if (!take_links(tcp, result) || tci_tcp_listen_start(tcp) != 0 ||
+    if (!take_links(tcp, result) || tci_tcp_listen_start(tcp, result) != 0 ||
         tci_tcp_pulse_start(tcp) != 0) {
         tci_error_set(error, TC_ERR_TRANSPORT, -1, 0, NULL,
                       "the links of the group cannot be watched");

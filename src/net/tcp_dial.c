@@ -22,7 +22,7 @@
  * has not, it may never get there, and takes what the higher one dialed.
  */
 enum { GREETING = TCI_HEAD_BYTES + TCI_HELLO_BYTES };
-enum { BACKOFF_MIN_MS = 5, BACKOFF_MAX_MS = 500, ACCEPTS_MAX = 16, ACCEPT_PAUSE_MS = 100 };
+enum { BACKOFF_MIN_MS = 5, BACKOFF_MAX_MS = 500 };
 enum { PATIENCE_MAX_MS = 8000 };
 enum { TOLD_MAX = 16 }; /* strays whose keys did not fit: a flood fills no log */
 
@@ -509,7 +509,7 @@ static void on_half_timer(struct tci_timer *timer)
     half_free(tci_container_of(timer, struct tci_half, timer), false);
 }
 
-static void half_new(struct tci_tcp *tcp, int fd)
+void tci_tcp_take(struct tci_tcp *tcp, int fd)
 {
     struct tci_half *half = tcp->half_count < TCI_TCP_HALF_MAX ? tci_alloc(sizeof(*half)) : NULL;
     struct tci_auth_config config;
@@ -533,45 +533,7 @@ static void half_new(struct tci_tcp *tcp, int fd)
         half_free(half, false);
 }
 
-static void on_listener_ready(struct tci_watch *watch, uint32_t ready)
-{
-    struct tci_tcp *tcp = tci_container_of(watch, struct tci_tcp, listener_watch);
-
-    (void)ready;
-    for (int i = 0; i < ACCEPTS_MAX; i++) {
-        struct tci_addr from;
-        int fd = tci_sock_accept(tcp->listener, &from);
-
-        if (fd >= 0) {
-            half_new(tcp, fd);
-        } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-            (void)tci_watch_change(watch, 0);
-            (void)tcp->exec->ops->timer_set(tcp->exec, &tcp->listener_timer,
-                                            now_plus_ms(tcp, ACCEPT_PAUSE_MS));
-            return;
-        } else if (errno == EAGAIN) {
-            return;
-        }
-    }
-}
-
-static void on_listener_timer(struct tci_timer *timer)
-{
-    struct tci_tcp *tcp = tci_container_of(timer, struct tci_tcp, listener_timer);
-
-    (void)tci_watch_change(&tcp->listener_watch, TC_READABLE);
-}
-
-int tci_tcp_listen_start(struct tci_tcp *tcp)
-{
-    tcp->listener_watch.fn = on_listener_ready;
-    tcp->listener_timer.fn = on_listener_timer;
-    if (tcp->listener < 0)
-        return 0;
-    return tci_watch_add(tcp->loop, &tcp->listener_watch, tcp->listener, TC_READABLE);
-}
-
-void tci_tcp_listen_end(struct tci_tcp *tcp)
+void tci_tcp_drop_halves(struct tci_tcp *tcp)
 {
     struct tci_list *at, *next;
 
@@ -579,9 +541,4 @@ void tci_tcp_listen_end(struct tci_tcp *tcp)
         next = at->next;
         half_free(tci_container_of(at, struct tci_half, link), false);
     }
-    tcp->exec->ops->timer_clear(tcp->exec, &tcp->listener_timer);
-    tci_watch_del(&tcp->listener_watch);
-    if (tcp->listener >= 0)
-        close(tcp->listener);
-    tcp->listener = -1;
 }

@@ -14,6 +14,7 @@
 
 /*   tcp.c       the port's verbs, the source, abort, leave, close
  *   tcp_dial.c  links are made: dialed, accepted, greeted
+ *   tcp_listen.c  where connections come
  *   tcp_link.c  links begin and end; frames of control
  *   tcp_send.c  messages wait, take turns and go out
  *   tcp_probe.c messages whose credit does not come show their call
@@ -45,7 +46,8 @@ enum {
     TCI_TCP_STAGING = 256 * 1024,        /* folded at once: stays in the second-level cache */
     TCI_TCP_EARLY_MAX = 1 << 18,         /* credits and wants that a peer may have us remember */
     TCI_TCP_HALF_MAX = 64,               /* accepted connections that have not greeted yet */
-    TCI_TCP_SIDES = 7,                   /* connections of a link besides the main one */
+    TCI_TCP_LISTENERS = 1 + TCI_PATHS_MAX,
+    TCI_TCP_SIDES = 7, /* connections of a link besides the main one */
     TCI_TCP_GREET_MS = 5000,
     TCI_TCP_DIAL_MS = 10000,
     /* Every rank listens before any knows its address, so who refuses is gone: as many tries take
@@ -180,8 +182,12 @@ struct tci_tcp {
     struct tci_keyring *keyring; /* shared; NULL: nobody has to prove anything */
     bool is_quiet;               /* links without transfers are not polled */
     bool is_ring;                /* only neighbours are linked: what is not, stays so */
-    int listener;                /* owned */
-    struct tci_watch listener_watch;
+    struct tci_tcp_listener {
+        struct tci_watch watch;
+        struct tci_tcp *tcp;
+        int fd;                      /* owned; -1: none */
+    } listeners[TCI_TCP_LISTENERS];  /* of the address of this rank, and of its further ones */
+    struct tci_paths paths;          /* owned */
     struct tci_timer listener_timer; /* goes on accepting after descriptors ran out */
     struct tci_list open, sending;
     struct tci_list halves; /* struct tci_half */
@@ -272,8 +278,18 @@ void tci_link_dial_failed(struct tci_link *link, int error);
 /* Without memory for the timer the link is lost at the next poll. */
 void tci_link_wake_at(struct tci_link *link, uint64_t when_ns);
 void tci_link_on_dial_timer(struct tci_timer *timer);
-int tci_tcp_listen_start(struct tci_tcp *tcp);
+/* A connection that has come, and says in a moment what it is for. */
+void tci_tcp_take(struct tci_tcp *tcp, int fd);
+void tci_tcp_drop_halves(struct tci_tcp *tcp);
+
+/* ---- tcp_listen.c ---- */
+
+void tci_tcp_listen_init(struct tci_tcp *tcp);
+/* Takes the listeners of the result; 0, or -1 with errno. */
+int tci_tcp_listen_start(struct tci_tcp *tcp, struct tci_boot_result *result);
 void tci_tcp_listen_end(struct tci_tcp *tcp);
+/* Where connection `index` (from 1) of the link to a peer is dialed. */
+const struct tci_addr *tci_tcp_path(const struct tci_tcp *tcp, uint32_t peer, uint32_t index);
 
 /* ---- tcp_heal.c ---- */
 

@@ -125,7 +125,7 @@ static void dial(struct tci_link *side)
 
     side->state = TCI_LINK_DIALING;
     side->made++;
-    side->addr = side->tcp->addrs[side->peer];
+    side->addr = *tci_tcp_path(side->tcp, side->peer, side->index);
     side->deadline_ns = exec->ops->now_ns(exec) + TRY_MS * TCI_NS_PER_MS;
     tci_link_dial_once(side);
 }
