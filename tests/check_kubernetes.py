@@ -25,6 +25,7 @@ KINDS = {
     ("v1", "Secret"): "V1Secret",
     ("batch/v1", "Job"): "V1Job",
 }
+SOURCES = os.path.join(os.path.dirname(__file__), os.pardir)  # where a program finds its data
 PLAIN = {"str": str, "int": int, "bool": bool, "float": (int, float)}
 wrong = []
 
@@ -122,7 +123,7 @@ def run(container, size, secrets, folder):
         if index == 0:
             env["TCDIST_RENDEZVOUS_FD"] = str(listener.fileno())
         command = [os.path.join(folder, container["command"][0])] + container["command"][1:]
-        children.append(subprocess.Popen(command, env={**os.environ, **env},
+        children.append(subprocess.Popen(command, env={**os.environ, **env}, cwd=SOURCES,
                                          pass_fds=[listener.fileno()] if index == 0 else [],
                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
     for index, child in enumerate(children):
