@@ -6,6 +6,7 @@
 
 #include "algo/figures.h"
 #include "backend.h"
+#include "cables.h"
 #include "config.h"
 #include "core/alloc.h"
 #include "core/assert.h"
@@ -49,7 +50,8 @@ struct join {
     char *identity;         /* owned, or NULL */
     tc_dist_ctx **out;      /* borrowed until the future has settled */
     tc_future *future;
-    struct tci_boot *boot; /* while it runs */
+    struct tci_jaccl jaccl; /* which RDMA devices lead where; no ranks in it: nothing is said */
+    struct tci_boot *boot;  /* while it runs */
     struct tci_gloo gloo;
     struct tci_reached reach;
     tc_dist_ctx *group;     /* from there on until its ranks have agreed on all they must */
@@ -72,6 +74,7 @@ static void free_join(struct join *join)
     tci_gloo_fini(&join->gloo);
     tci_paths_fini(&join->paths);
     tci_reach_fini(&join->reach);
+    tci_jaccl_fini(&join->jaccl);
     tci_table_fini(&join->table);
     tci_free(join);
 }
@@ -248,6 +251,7 @@ static void stand(struct join *join, const struct way *way, const struct tci_agr
         group->comm.is_ring = true;
         group->comm.advise = tci_ring_advise;
     }
+    tci_cables_heed(&group->comm, &join->jaccl);
     tci_beat_start(&group->comm, TCI_BEAT_MS);
     join->tune = agreed->tune & (NAMED - 1);
     join->is_named = (agreed->tune & NAMED) != 0;
@@ -291,7 +295,8 @@ static void have_met(void *arg, tc_status_t status, const struct tci_error *erro
     way.tcp = tci_tcp_open(tci_loop_of(join->context->exec), join->context, result, &why);
     way.transport = way.tcp;
     if (way.tcp != NULL) {
-        way.transport = tci_near_open(join->context, way.tcp, result);
+        way.transport = tci_near_open(join->context, way.tcp, result,
+                                      &(struct tci_near_wish){join->url, &join->jaccl});
         if (way.transport == NULL)
             tci_error_set(&why, TC_ERR_ALLOC, -1, 0, "dist_init", "no memory left for the links");
     }
@@ -441,6 +446,7 @@ static struct join *join_new(tc_context *context, const tc_dist_options *options
                           error) != TC_OK ||
         tci_gloo_read(options, &join->gloo, error) != TC_OK ||
         tci_reach_read(options, &join->reach, error) != TC_OK ||
+        tci_cables_read(options, &join->jaccl, error) != TC_OK ||
         take_keyring(join, how, error) != TC_OK)
         goto free_join;
     if (tci_row_is_meant(options->rendezvous_url) &&

@@ -85,6 +85,8 @@ tc_status_t tci_join_launch(const struct tci_launch *launch, tc_dist_options *op
         options->listen_url = launch->listen_url;
     if (launch->advertise[0] != '\0' && launch->rank == 0)
         options->advertise = launch->advertise;
+    options->rdma_devices = launch->devices;
+    options->rdma_ring = launch->prefers_ring;
     how->carrier = (int)carrier;
     how->connections = launch->connections;
     how->meeting.ports = launch->ports;

@@ -26,8 +26,7 @@ static const char *refuse(const struct tci_advice *advice, struct tci_error *err
     return NULL;
 }
 
-/* Of a collective that is carried here under any numerics, or under these; NULL: none. */
-static const char *plan_for(enum tci_coll coll, int numerics)
+const char *tci_ring_plan(enum tci_coll coll, int numerics)
 {
     const char *name;
 
@@ -65,10 +64,10 @@ const char *tci_ring_advise(struct tci_comm *comm, const struct tci_advice *advi
         return refuse(advice, error,
                       "name \"ring\", \"biring\", \"chain\" or \"wide_chain\", or give each rank "
                       "descriptors to all");
-    name = plan_for(coll, advice->numerics);
+    name = tci_ring_plan(coll, advice->numerics);
     if (name != NULL)
         return name;
-    if (plan_for(coll, TC_NUMERICS_FAST) != NULL)
+    if (tci_ring_plan(coll, TC_NUMERICS_FAST) != NULL)
         return refuse(advice, error,
                       "no plan along the ring keeps these numerics: ask for TC_NUMERICS_FAST, or "
                       "give each rank descriptors to all");

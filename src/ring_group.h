@@ -9,6 +9,9 @@
 const char *tci_ring_advise(struct tci_comm *comm, const struct tci_advice *advice,
                             struct tci_error *error);
 
+/* The plan along the ring for a collective under these numerics; NULL: there is none. */
+const char *tci_ring_plan(enum tci_coll coll, int numerics);
+
 /* Whether every message of that plan for a collective goes to the rank before or after. */
 bool tci_ring_has(enum tci_coll coll, const char *algorithm);
 

@@ -42,6 +42,11 @@ typedef struct tc_dist_options {
     const char *interfaces; /* those that this rank may be reached by: "eth0,^docker*,^lo", where *
                              * fits any characters and ^ leaves out.  NULL: TCDIST_INTERFACE; else
                              * all */
+    const char *rdma_devices; /* which RDMA devices lead from each rank to each other: a matrix, or
+                               * the path of its file, as MLX's JACCL has it (docs/rdma.md):
+                               * "[[null, "rdma_en5"], ["rdma_en3", null]]".  NULL: the one that
+                               * tc_config.rdma chooses leads to all */
+    int rdma_ring;            /* 1: where the matrix is a mesh and a ring, it is a ring [0] */
 } tc_dist_options;
 
 /* options = the defaults in brackets above; NULL is fine.  Any thread. */

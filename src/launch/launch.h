@@ -22,6 +22,8 @@ struct tci_launch {
     int ports;               /* as in struct tci_meeting */
     bool is_local, is_loose; /* as there */
     char advertise[256];     /* of rank 0: the host by which the others reach it; "" */
+    const char *devices;     /* the file of tc_dist_options.rdma_devices; borrowed; NULL */
+    bool prefers_ring;       /* and rdma_ring */
     char job[192];           /* what no other job is called; "": not known */
     char backend[16];        /* what is to carry the group; "": nothing is said */
     char others[256];        /* launchers whose variables are there too, and not used; "": none */

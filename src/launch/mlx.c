@@ -99,9 +99,11 @@ static tc_status_t read_jaccl(struct tci_launch *launch, struct tci_error *error
         return status;
     launch->rank = asked.rank;
     launch->size = (int)jaccl.size;
+    launch->devices = asked.name;
+    launch->prefers_ring = asked.prefers_ring;
     tci_jaccl_fini(&jaccl);
     if (launch->size > 1)
-        (void)snprintf(launch->url, sizeof(launch->url), "tcp://%.300s", coordinator);
+        (void)snprintf(launch->url, sizeof(launch->url), "rdma://%.300s", coordinator);
     return TC_OK;
 }
 

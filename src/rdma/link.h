@@ -42,6 +42,7 @@ enum {
     TCI_RDMA_REGIONS = 64,             /* some devices stop near 100 */
     TCI_RDMA_BATCH = 32,               /* completions that are taken at once */
     TCI_RDMA_TIMEOUT = 14,             /* of an acknowledgement: 67 ms … */
+    TCI_RDMA_TIMEOUT_SOFTWARE = 18,    /* 1.1 s: its packets wait for processors */
     TCI_RDMA_RETRIES = 7 /* … so a silent peer is known after half a second or some */
 };
 
@@ -204,6 +205,7 @@ struct tci_rdma {
     bool has_broken; /* links */
     bool is_closing; /* nothing is taken in any more */
 
+    bool *peers;                  /* owned: which of them are reached by this device; NULL: all */
     struct tci_rdma_link **links; /* owned, `size`; NULL in it: never needed */
     struct tci_list near;
     struct tci_match *match; /* owned; made with the first link */
@@ -238,6 +240,12 @@ enum { TCI_XFER_STARVED = 8, TCI_XFER_STAGED = 16 };
 static inline struct tci_rdma *tci_rdma_of(struct tci_transport *transport)
 {
     return (struct tci_rdma *)transport;
+}
+
+/* Whether a rank is one of those that are to be reached by this device. */
+static inline bool tci_rdma_leads_to(const struct tci_rdma *rdma, uint32_t peer)
+{
+    return rdma->peers == NULL || rdma->peers[peer];
 }
 
 /* ---- rdma.c ---- */

@@ -1,6 +1,7 @@
 /* open.c - the transport over RDMA is opened on a device, and closed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <string.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
@@ -57,6 +58,7 @@ static void release(struct tci_rdma *rdma)
     tci_pool_fini(&rdma->pushes);
     tci_free(rdma->match);
     tci_free(rdma->links);
+    tci_free(rdma->peers);
     tci_free(rdma);
 }
 
@@ -116,9 +118,15 @@ struct tci_transport *tci_rdma_open(struct tci_loop *loop, tc_context *context,
     }
     rdma->choice = choice;
     rdma->links = tci_alloc_array(rdma->size, sizeof(struct tci_rdma_link *));
+    if (config->peers != NULL) {
+        rdma->peers = tci_alloc_array(rdma->size, sizeof(*rdma->peers));
+        if (rdma->peers != NULL)
+            memcpy(rdma->peers, config->peers, rdma->size * sizeof(*rdma->peers));
+    }
     if (tci_pool_init(&rdma->earlies, sizeof(struct tci_early), 1024) != 0 ||
         tci_pool_init(&rdma->pushes, sizeof(struct tci_rdma_push), 256) != 0 ||
-        rdma->links == NULL || !tci_rdma_port_open(rdma)) {
+        rdma->links == NULL || (rdma->peers == NULL) != (config->peers == NULL) ||
+        !tci_rdma_port_open(rdma)) {
         tci_log(TC_LOG_WARN, "rank %u: no RDMA: device %s gives no queues, or no memory is left",
                 config->rank, choice.info.device);
         release(rdma);
@@ -146,6 +154,8 @@ const char *tci_rdma_way(const struct tci_transport *self, uint32_t peer, const 
     *why_out = NULL;
     if (!tci_rdma_is(self))
         return self->ops->name;
+    if (!tci_rdma_leads_to(rdma, peer))
+        return tci_rdma_way(rdma->below, peer, why_out);
     link = rdma->links[peer];
     if (link != NULL && link->why_far[0] != '\0')
         *why_out = link->why_far;

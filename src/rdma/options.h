@@ -20,8 +20,9 @@ struct tci_rdma_options {
     int gid_index;     /* -1: by kind and address */
     int mtu;           /* bytes, at most what both ports have */
     int traffic_class; /* -1: 0 */
-    int timeout;       /* of an acknowledgement: 4.096 us * 2^timeout; -1: 14 (67 ms) */
-    int retries;       /* -1: 7 */
+    int timeout;       /* of an acknowledgement: 4.096 us * 2^timeout; -1: 14 (67 ms), 18 (1.1 s) of
+                        * the kernel's software */
+    int retries;       /* -1: 7, or 6 of the kernel's software */
 };
 
 #define TCI_RDMA_ALLOWED                                                                           \

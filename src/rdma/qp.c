@@ -154,13 +154,18 @@ static bool to_rtr(struct tci_rdma_link *link, const struct tci_rdma_card *card,
     return rdma->verbs->modify_qp(link->qp, &attr, mask) == 0;
 }
 
+/* Soft-RoCE takes seven retries for as many as it takes, and where it is slower than the time it
+ * loses messages at their repetition (Linux 6.1). */
 static bool to_rts(struct tci_rdma_link *link)
 {
     const struct tci_rdma_options *options = &link->rdma->options;
+    bool is_software = link->rdma->choice.info.is_software;
+    int timeout = is_software ? TCI_RDMA_TIMEOUT_SOFTWARE : TCI_RDMA_TIMEOUT;
+    int retries = is_software ? TCI_RDMA_RETRIES - 1 : TCI_RDMA_RETRIES;
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTS,
-        .timeout = (uint8_t)(options->timeout >= 0 ? options->timeout : TCI_RDMA_TIMEOUT),
-        .retry_cnt = (uint8_t)(options->retries >= 0 ? options->retries : TCI_RDMA_RETRIES),
+        .timeout = (uint8_t)(options->timeout >= 0 ? options->timeout : timeout),
+        .retry_cnt = (uint8_t)(options->retries >= 0 ? options->retries : retries),
         .rnr_retry = RNR_RETRIES,
         .sq_psn = link->psn,
         .max_rd_atomic = 1};

@@ -85,7 +85,7 @@ static void post(struct tci_transport *self, struct tci_xfer *xfer)
     struct tci_rdma_link *link;
 
     TC_ASSERT(xfer->peer < rdma->size && xfer->status == TC_PENDING);
-    if (xfer->peer == rdma->rank) {
+    if (xfer->peer == rdma->rank || !tci_rdma_leads_to(rdma, xfer->peer)) {
         post_below(rdma, xfer);
         return;
     }
@@ -246,7 +246,7 @@ static void notice_below(struct tci_transport_sink *sink, uint32_t peer,
 {
     struct tci_rdma *rdma = of_sink(sink);
 
-    if (notice->kind == TCI_NOTICE_RDMA)
+    if (notice->kind == TCI_NOTICE_RDMA && tci_rdma_leads_to(rdma, peer))
         tci_rdma_on_meet(rdma, peer, notice);
     else
         rdma->base.sink->notice(rdma->base.sink, peer, notice);

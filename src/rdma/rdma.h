@@ -37,6 +37,7 @@ struct tci_rdma_config {
     uint32_t rank, size;
     size_t eager_bytes; /* agreed */
     struct tci_rdma_options options;
+    const bool *peers; /* which of them are reached so, `size` of them; borrowed; NULL: all */
 };
 
 /* Pairs of ranks that turn out to have RDMA between them use it; what goes between the others, and
