@@ -154,7 +154,7 @@ bool tci_trace_view_group(const struct tci_trace_view *view, uint32_t i,
     uint32_t state = (uint32_t)shown, rank = (uint32_t)(ranks >> 32), size = (uint32_t)ranks;
 
     if (state == TCI_TRACE_GROUP_FREE || state > TCI_TRACE_GROUP_LEFT || rank >= size ||
-        size > INT32_MAX || shown >> 32 > INT32_MAX)
+        size > INT32_MAX || shown >> 32 > INT32_MAX || broken >> 32 > size)
         return false;
     *group_out = (struct tci_trace_seen_group){
         .number = WORD(entry, tci_trace_group, number),
@@ -165,7 +165,7 @@ bool tci_trace_view_group(const struct tci_trace_view *view, uint32_t i,
         .shown = (uint32_t)(shown >> 32),
         .state = state,
         .status = (int32_t)(uint32_t)broken,
-        .culprit = (int32_t)(uint32_t)(broken >> 32) - 1};
+        .culprit = (int32_t)(broken >> 32) - 1};
     copy_text(group_out->reason, entry + offsetof(struct tci_trace_group, reason),
               TCI_TRACE_REASON_TEXT - 1);
     return true;
