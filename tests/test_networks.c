@@ -305,6 +305,93 @@ static void a_rank_0_behind_a_firewall_is_said(void **state)
             "this address leads to it");
 }
 
+/* ---- Edges that are blocked ------------------------------------------------------------------ */
+
+/* New connections from outside are refused, or dropped; what this host has begun goes on. */
+#define ONE_WAY(verdict) CABLE_DROP "iifname \"eth0\" ct state new " verdict ";" CABLE_END
+
+static void check_detour(int rank, const char *words, bool is_there)
+{
+    if ((strstr(outcome.log[rank], words) != NULL) != is_there)
+        fail_msg("rank %d: \"%s\" in the log: %s", rank, words, outcome.log[rank]);
+}
+
+/* Behind a router that translates one can connect, and not be connected to. */
+static void who_cannot_be_connected_to_is_called_back(void **state)
+{
+    static const char *const rules[] = {ONE_WAY("drop"), ONE_WAY("reject with tcp reset")};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof(rules) / sizeof(rules[0]); k++) {
+        struct net_case net = {
+            .url = URL,
+            .timeout_ms = STANDS_MS,
+            .ranks = 3,
+            .rank = {{0, NULL}, {1, NULL}, {2, NULL}},
+        };
+
+        net.hosts[2].nft = rules[k];
+        stands(&net);
+        for (int r = 0; r < 3; r++)
+            check_detour(r, "through rank 0", false);
+    }
+}
+
+static void ranks_that_cannot_connect_go_through_rank_0(void **state)
+{
+    static const struct {
+        const char *rule, *env, *why;
+    } rows[] = {
+        {CABLE_DROP "ip saddr 10.77.0.3 drop;" CABLE_END, NULL, "(no answer, 1 attempt)"},
+        {CABLE_DROP "ip saddr 10.77.0.3 tcp flags syn reject with tcp reset;" CABLE_END, NULL,
+         NULL},
+        {CABLE_DROP "ip saddr 10.77.0.3 drop;" CABLE_END,
+         "TCDIST_KEY=0123456789abcdef TCDIST_ENCRYPTION=on", NULL},
+    };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
+        struct net_case net = {
+            .url = URL,
+            .timeout_ms = STANDS_MS,
+            .ranks = 3,
+            .rank = {{0, rows[k].env}, {1, rows[k].env}, {2, rows[k].env}},
+        };
+
+        net.hosts[1].nft = rows[k].rule;
+        stands(&net);
+        check_detour(0, "carries what ranks ", true);
+        if (strstr(outcome.log[1],
+                   "rank 1: rank 2 is reached through rank 0, since a connection to "
+                   "it at 10.77.0.3:") == NULL)
+            check_detour(2,
+                         "rank 2: rank 1 is reached through rank 0, since a connection to it at "
+                         "10.77.0.2:",
+                         true);
+        if (rows[k].why != NULL && strstr(outcome.log[1], rows[k].why) == NULL)
+            check_detour(2, rows[k].why, true);
+    }
+}
+
+/* 172.17.0.1 is each host itself: whoever answers there is not the rank. */
+static void an_address_that_only_looks_right_is_gone_around(void **state)
+{
+    static const struct net_case net = {
+        .url = URL,
+        .timeout_ms = STANDS_MS,
+        .hosts = {{.ip = DOCKER}, {.ip = DOCKER}, {.ip = DOCKER}},
+        .ranks = 4,
+        .rank = {{0, NULL},
+                 {1, "TCDIST_ADVERTISE=172.17.0.1"},
+                 {2, "TCDIST_ADVERTISE=172.17.0.1"},
+                 {2, "TCDIST_INTERFACE=docker0"}},
+    };
+
+    (void)state;
+    stands(&net);
+    check_detour(0, "carries what ranks ", true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +410,9 @@ int main(void)
         cmocka_unit_test(a_port_that_is_in_use_is_said),
         cmocka_unit_test(an_address_of_another_host_is_said),
         cmocka_unit_test(a_rank_0_behind_a_firewall_is_said),
+        cmocka_unit_test(who_cannot_be_connected_to_is_called_back),
+        cmocka_unit_test(ranks_that_cannot_connect_go_through_rank_0),
+        cmocka_unit_test(an_address_that_only_looks_right_is_gone_around),
     };
     const char *why = net_hosts_open();
 

@@ -82,7 +82,8 @@ static const char *check_piece(const struct tci_frame *frame)
         return NULL;
     }
     if (frame->offset != 0 && frame->kind != TCI_FRAME_CREDIT &&
-        (frame->kind != TCI_FRAME_NOTICE || frame->offset >> 32 == 0))
+        ((frame->kind != TCI_FRAME_NOTICE && frame->kind != TCI_FRAME_CALL) ||
+         frame->offset >> 32 == 0))
         return "a frame of control with an offset";
     return NULL;
 }
@@ -95,7 +96,8 @@ static const char *check_length(const struct tci_frame *frame)
         return NULL;
     if (frame->kind == TCI_FRAME_NOTICE)
         length = TCI_NOTICE_BYTES;
-    if (frame->kind == TCI_FRAME_HELLO || frame->kind == TCI_FRAME_WELCOME)
+    if (frame->kind == TCI_FRAME_HELLO || frame->kind == TCI_FRAME_WELCOME ||
+        frame->kind == TCI_FRAME_PIPE)
         length = TCI_HELLO_BYTES;
     return frame->length == length ? NULL : "a frame of control with the wrong length";
 }

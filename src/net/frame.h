@@ -22,7 +22,10 @@ enum tci_frame_kind {
     TCI_FRAME_SIDE,     /* a side connection has ended: tag: which; use: how often it was made;
                          * total: bytes that had come over it */
     TCI_FRAME_TOKEN,    /* tag: what the ends of a link know it by when it is made again */
-    TCI_FRAME_END       /* one past the last */
+    TCI_FRAME_CALL, /* offset: who calls whom (tci_way); tag: 0, connect to it, else come to that
+                         * pipe */
+    TCI_FRAME_PIPE, /* first frame of a connection to rank 0 that is to be carried on */
+    TCI_FRAME_END   /* one past the last */
 };
 
 enum {
@@ -50,8 +53,8 @@ const char *tci_frame_begins(const uint8_t *wire, size_t have);
 /* NULL, or what is wrong with it: a static text that continues "the peer sent ". */
 const char *tci_frame_decode(const uint8_t *wire, struct tci_frame *frame_out);
 
-/* Where a notice that is passed on comes from and goes to, in the offset of its frame; 0: over the
- * link between the two. */
+/* Where a notice or a call that is passed on comes from and goes to, in the offset of its frame; 0:
+ * over the link between the two. */
 static inline uint64_t tci_way_encode(uint32_t from, uint32_t to)
 {
     return ((uint64_t)from + 1) << 32 | to;

@@ -307,6 +307,8 @@ void tci_tcp_check_left(struct tci_tcp *tcp)
     for (uint32_t i = 0; i < tcp->size; i++)
         if (!has_ended(tcp->links[i]))
             return;
+    if (tci_pipes_carry(tcp) && !tcp->is_parting)
+        return; /* the ranks at its ends have not left each other */
     (void)tcp->exec->ops->timer_set(tcp->exec, &tcp->left_timer, tcp->exec->ops->now_ns(tcp->exec));
 }
 
@@ -414,6 +416,8 @@ static void tcp_close(struct tci_transport *self)
     tci_match_each_xfer(&tcp->match, abort_xfer, &aborting);
     TC_ASSERT(tcp->live == 0);
     tci_tcp_listen_end(tcp);
+    tci_knocks_end(tcp);
+    tci_pipes_end(tcp);
     exec->ops->timer_clear(exec, &tcp->probe);
     exec->ops->timer_clear(exec, &tcp->left_timer);
     exec->ops->timer_clear(exec, &tcp->pulse);
@@ -487,6 +491,8 @@ static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
     tci_list_init(&tcp->open);
     tci_list_init(&tcp->sending);
     tci_list_init(&tcp->halves);
+    tci_list_init(&tcp->knocks);
+    tci_list_init(&tcp->pipes);
     tci_match_init(&tcp->match);
     tci_meter_add(context, &tcp->meter, read_meter);
     tcp->exec->ops->source_add(tcp->exec, &tcp->source);

@@ -1,4 +1,4 @@
-/* tcp_dial.c - links between ranks that did not meet at the start: dialed, accepted, greeted. */
+/* tcp_dial.c - links between ranks that did not meet at the start: dialed, and greeted. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/tcp_link.h"
 
@@ -21,35 +21,19 @@
  * its HELLO: it then refuses the other, and the higher one takes what the lower one dialed.  If it
  * has not, it may never get there, and takes what the higher one dialed.
  */
-enum { GREETING = TCI_HEAD_BYTES + TCI_HELLO_BYTES };
 enum { BACKOFF_MIN_MS = 5, BACKOFF_MAX_MS = 500 };
 enum { PATIENCE_MAX_MS = 8000 };
-enum { TOLD_MAX = 16 }; /* strays whose keys did not fit: a flood fills no log */
-
-struct tci_half {
-    struct tci_list link; /* in tcp->halves */
-    struct tci_tcp *tcp;  /* borrowed */
-    struct tci_watch watch;
-    struct tci_timer timer;
-    int fd; /* owned */
-    struct tci_greet greet;
-    unsigned have;
-    uint8_t greeting[GREETING];
-};
 
 static uint64_t now_plus_ms(struct tci_tcp *tcp, uint64_t ms)
 {
     return tcp->exec->ops->now_ns(tcp->exec) + ms * TCI_NS_PER_MS;
 }
 
-/* To REFUSE a link that is made again says whether there is no hope for it. */
-enum { REFUSED_FOR_NOW, REFUSED_FOR_GOOD };
-
-static bool send_greeting(struct tci_greet *greet, int fd, uint8_t kind,
-                          const struct tci_hello *hello, uint64_t refusal)
+bool tci_greeting_send(struct tci_greet *greet, int fd, uint8_t kind, const struct tci_hello *hello,
+                       uint64_t refusal)
 {
     struct tci_frame frame = {.kind = kind, .total = refusal};
-    uint8_t wire[GREETING];
+    uint8_t wire[TCI_GREETING_BYTES];
 
     if (kind != TCI_FRAME_REFUSE) {
         frame.length = TCI_HELLO_BYTES;
@@ -58,8 +42,6 @@ static bool send_greeting(struct tci_greet *greet, int fd, uint8_t kind,
     tci_frame_encode(&frame, wire);
     return tci_greet_send(greet, fd, wire, TCI_HEAD_BYTES + (size_t)frame.length);
 }
-
-/* ---- Dialing ---- */
 
 void tci_link_wake_at(struct tci_link *link, uint64_t when_ns)
 {
@@ -72,6 +54,19 @@ void tci_link_wake_at(struct tci_link *link, uint64_t when_ns)
         tci_list_add(&tcp->sending, &link->sending_link);
 }
 
+/* The connection that is tried is given up. */
+static void end_try(struct tci_link *link)
+{
+    tci_knock_end(link->knock);
+    tci_watch_del(&link->watch);
+    if (link->fd >= 0)
+        close(link->fd);
+    link->fd = -1;
+    tci_greet_fini(&link->greet);
+    tci_crypt_free(link->crypt);
+    link->crypt = NULL;
+}
+
 void tci_link_dial_failed(struct tci_link *link, int error)
 {
     struct tci_tcp *tcp = link->tcp;
@@ -81,19 +76,15 @@ void tci_link_dial_failed(struct tci_link *link, int error)
         tci_side_dial_failed(link);
         return;
     }
-    tci_watch_del(&link->watch);
-    if (link->fd >= 0)
-        close(link->fd);
-    link->fd = -1;
-    tci_greet_fini(&link->greet);
-    tci_crypt_free(link->crypt);
-    link->crypt = NULL;
+    end_try(link);
     link->dial_errno = error;
     link->refusals = error == ECONNREFUSED ? link->refusals + 1 : 0;
     link->backoff_ms = (uint32_t)tci_min(2 * (size_t)link->backoff_ms, BACKOFF_MAX_MS);
     link->denials = error == EKEYREJECTED ? link->denials + 1 : 0;
-    if (link->refusals >= link->refusals_max ||
-        (link->denials >= TCI_TCP_DENIALS_MAX && link->state == TCI_LINK_DIALING))
+    if (tci_link_detour_failed(link))
+        next_ns = now_plus_ms(tcp, 0); /* at once, another way */
+    else if (link->refusals >= link->refusals_max ||
+             (link->denials >= TCI_TCP_DENIALS_MAX && link->state == TCI_LINK_DIALING))
         link->deadline_ns = now_plus_ms(tcp, 0);
     if (link->yields || next_ns > link->deadline_ns)
         next_ns = link->deadline_ns;
@@ -135,7 +126,7 @@ static void read_answer(struct tci_link *link)
     ssize_t got;
 
     do {
-        size_t want = (link->greet_have < TCI_HEAD_BYTES ? TCI_HEAD_BYTES : GREETING);
+        size_t want = (link->greet_have < TCI_HEAD_BYTES ? TCI_HEAD_BYTES : TCI_GREETING_BYTES);
 
         got = tci_greet_receive(&link->greet, link->fd, wire + link->greet_have,
                                 want - link->greet_have);
@@ -153,10 +144,10 @@ static void read_answer(struct tci_link *link)
             return;
         }
         if (frame.kind == TCI_FRAME_REFUSE) {
-            refused(link, frame.total == REFUSED_FOR_GOOD);
+            refused(link, frame.total == TCI_REFUSED_FOR_GOOD);
             return;
         }
-    } while (link->greet_have < GREETING);
+    } while (link->greet_have < TCI_GREETING_BYTES);
     if (frame.kind != TCI_FRAME_WELCOME ||
         tci_hello_decode(wire + TCI_HEAD_BYTES, &hello) != NULL || hello.from != tcp->rank ||
         hello.to != link->peer || memcmp(hello.group_id, tcp->group_id, TCI_GROUP_ID) != 0 ||
@@ -193,23 +184,12 @@ static enum tci_greet_state prove(struct tci_link *link, bool is_begin)
     return state;
 }
 
-static void on_dial_ready(struct tci_watch *watch, uint32_t ready)
+/* Greet, as soon as both have proven their key. */
+static void say_hello(struct tci_link *link, bool is_begin)
 {
-    struct tci_link *link = tci_container_of(watch, struct tci_link, watch);
-    bool is_begin = !link->has_connected;
-    int error = is_begin ? connected(link) : 0;
     enum tci_greet_state state;
     struct tci_hello hello;
 
-    (void)ready;
-    if (link->has_greeted) {
-        read_answer(link);
-        return;
-    }
-    if (error != 0) {
-        tci_link_dial_failed(link, error);
-        return;
-    }
     state = prove(link, is_begin);
     if (state == TCI_GREET_MORE)
         return;
@@ -218,30 +198,79 @@ static void on_dial_ready(struct tci_watch *watch, uint32_t ready)
         return;
     }
     tci_link_hello(link, &hello);
-    if (send_greeting(&link->greet, link->fd, TCI_FRAME_HELLO, &hello, 0))
+    if (tci_greeting_send(&link->greet, link->fd, TCI_FRAME_HELLO, &hello, 0))
         link->has_greeted = true;
     else
         tci_link_dial_failed(link, ECONNRESET);
 }
 
-void tci_link_dial_once(struct tci_link *link)
+static void on_dial_ready(struct tci_watch *watch, uint32_t ready)
+{
+    struct tci_link *link = tci_container_of(watch, struct tci_link, watch);
+    bool is_begin = !link->has_connected;
+    int error = is_begin ? connected(link) : 0;
+
+    (void)ready;
+    if (link->has_greeted)
+        read_answer(link);
+    else if (error != 0)
+        tci_link_dial_failed(link, error);
+    else
+        say_hello(link, is_begin);
+}
+
+void tci_link_piped(struct tci_link *link, int fd)
+{
+    TC_ASSERT(link->fd < 0 && link->knock == NULL);
+    link->fd = fd;
+    link->has_connected = true;
+    link->watch.fn = on_dial_ready;
+    if (tci_watch_add(link->tcp->loop, &link->watch, fd, TC_READABLE) != 0)
+        tci_link_dial_failed(link, errno);
+    else
+        say_hello(link, true);
+}
+
+/* 0, or an errno. */
+static int connect_link(struct tci_link *link)
 {
     struct tci_error error = {0};
     bool is_up;
 
-    link->has_connected = link->has_greeted = false;
-    link->greet_have = 0;
     if (tci_sock_connect(&link->addr, &link->fd, &is_up, &error) != TC_OK) {
         link->fd = -1;
-        tci_link_dial_failed(link, errno != 0 ? errno : ECONNREFUSED);
-        return;
+        return errno != 0 ? errno : ECONNREFUSED;
     }
     link->watch.fn = on_dial_ready;
-    if (tci_watch_add(link->tcp->loop, &link->watch, link->fd, TC_WRITABLE) != 0) {
-        tci_link_dial_failed(link, errno);
+    return tci_watch_add(link->tcp->loop, &link->watch, link->fd, TC_WRITABLE) == 0 ? 0 : errno;
+}
+
+static uint64_t waited_ms(const struct tci_link *link)
+{
+    return (now_plus_ms(link->tcp, 0) - link->dial_ns) / TCI_NS_PER_MS;
+}
+
+/* A try that hangs is ended by the deadline, and made otherwise before that. */
+static void wake_dialing(struct tci_link *link)
+{
+    uint64_t next_ms = tci_link_detour_next_ms(link, waited_ms(link));
+    uint64_t next_ns = next_ms == 0 ? TCI_NEVER : link->dial_ns + next_ms * TCI_NS_PER_MS;
+
+    tci_link_wake_at(link, next_ns < link->deadline_ns ? next_ns : link->deadline_ns);
+}
+
+void tci_link_dial_once(struct tci_link *link)
+{
+    int error;
+
+    link->has_connected = link->has_greeted = false;
+    link->greet_have = 0;
+    link->attempts++;
+    error = link->is_piped ? tci_link_knock(link) : connect_link(link);
+    if (error != 0) {
+        tci_link_dial_failed(link, error);
         return;
     }
-    /* A try that hangs is ended by the deadline; when a link is made again, by its own. */
     if (link->state == TCI_LINK_HEALING) {
         link->heal.giveup_ns = now_plus_ms(link->tcp, link->heal.patience_ms);
         link->heal.patience_ms =
@@ -249,7 +278,7 @@ void tci_link_dial_once(struct tci_link *link)
         tci_link_wake_at(link, link->heal.giveup_ns < link->deadline_ns ? link->heal.giveup_ns
                                                                         : link->deadline_ns);
     } else {
-        tci_link_wake_at(link, link->deadline_ns);
+        wake_dialing(link);
     }
 }
 
@@ -267,11 +296,16 @@ void tci_link_on_dial_timer(struct tci_timer *timer)
     }
     TC_ASSERT(link->state == TCI_LINK_DIALING);
     if (now_plus_ms(link->tcp, 0) < link->deadline_ns) {
-        if (link->fd < 0 && !link->yields)
+        if (link->fd >= 0 && tci_link_detour_late(link, waited_ms(link)))
+            end_try(link);
+        if (link->fd < 0 && link->knock == NULL && !link->yields)
             tci_link_dial_once(link);
+        else
+            wake_dialing(link);
         return;
     }
-    if (link->probe_fn != NULL && link->live == 0 && !tci_link_has_output(link)) {
+    if ((link->probe_fn != NULL || link->is_called) && link->live == 0 &&
+        !tci_link_has_output(link)) {
         tci_link_dial_end(link);
         link->state = TCI_LINK_NONE;
         link->yields = false;
@@ -291,7 +325,8 @@ void tci_link_on_dial_timer(struct tci_timer *timer)
         tci_link_lose(link,
                       link->dial_errno != 0 ? tci_link_errno_reason(link->dial_errno)
                                             : TC_REASON_MACHINE_SILENT,
-                      "cannot be reached: %s",
+                      "cannot be reached from rank %u in %u attempt%s: %s", link->tcp->rank,
+                      link->attempts, link->attempts == 1 ? "" : "s",
                       link->dial_errno != 0 ? strerror(link->dial_errno) : "no answer");
 }
 
@@ -303,6 +338,10 @@ static void dial_until(struct tci_link *link, uint64_t deadline_ns)
     link->backoff_ms = BACKOFF_MIN_MS;
     link->refusals_max = TCI_TCP_REFUSALS_MAX;
     link->denials = 0;
+    link->dial_ns = now_plus_ms(link->tcp, 0);
+    link->attempts = 0;
+    link->dial_errno = 0;
+    link->has_called = link->is_piped = false;
     if (link->addr.len != 0) {
         tci_link_dial_once(link);
         return;
@@ -313,6 +352,13 @@ static void dial_until(struct tci_link *link, uint64_t deadline_ns)
 
 void tci_link_dial(struct tci_link *link)
 {
+    link->is_called = false;
+    dial_until(link, now_plus_ms(link->tcp, TCI_TCP_DIAL_MS));
+}
+
+void tci_link_dial_back(struct tci_link *link)
+{
+    link->is_called = true;
     dial_until(link, now_plus_ms(link->tcp, TCI_TCP_DIAL_MS));
 }
 
@@ -337,6 +383,7 @@ void tci_tcp_probe(struct tci_transport *self, uint32_t peer, uint64_t deadline_
     TC_ASSERT(link->state == TCI_LINK_NONE && link->probe_fn == NULL);
     link->probe_fn = fn;
     link->probe_arg = arg;
+    link->is_called = false;
     dial_until(link, deadline_ns);
 }
 
@@ -347,198 +394,10 @@ void tci_link_dial_end(struct tci_link *link)
     exec->ops->timer_clear(exec, &link->timer);
     if (link->state != TCI_LINK_DIALING && link->state != TCI_LINK_HEALING)
         return;
+    tci_knock_end(link->knock);
     tci_watch_del(&link->watch);
     tci_greet_fini(&link->greet);
     if (link->fd >= 0)
         close(link->fd);
     link->fd = -1;
-}
-
-/* ---- Accepting ---- */
-
-/* Forget a half-open connection; its descriptor is closed, unless it became a link. */
-static void half_free(struct tci_half *half, bool is_link)
-{
-    struct tci_tcp *tcp = half->tcp;
-
-    tci_watch_del(&half->watch);
-    tcp->exec->ops->timer_clear(tcp->exec, &half->timer);
-    tci_list_del(&half->link);
-    tcp->half_count--;
-    tci_greet_fini(&half->greet);
-    if (!is_link) {
-        close(half->fd);
-        tcp->stats.strays++;
-    }
-    tci_free(half);
-}
-
-/* Whether this side takes a connection that is to be a new link. */
-static bool wants(const struct tci_tcp *tcp, const struct tci_link *link)
-{
-    return link->state == TCI_LINK_NONE ||
-           (link->state == TCI_LINK_DIALING &&
-            !(tcp->rank < link->peer && link->fd >= 0 && link->has_greeted));
-}
-
-/* What becomes of a connection: its greeting was true. */
-static enum tci_heal_answer judge(const struct tci_half *half, const struct tci_link *link,
-                                  const struct tci_hello *hello)
-{
-    if (hello->attempt == 0 && wants(half->tcp, link))
-        return TCI_HEAL_TAKE;
-    if (hello->attempt != 0 || link->state == TCI_LINK_UP || link->state == TCI_LINK_HEALING) {
-        enum tci_heal_answer answer = tci_link_judge(link, hello, half->fd);
-
-        if (hello->attempt != 0 || answer == TCI_HEAL_TAKE)
-            return answer;
-    }
-    return TCI_HEAL_LATER;
-}
-
-static void half_greeted_beside(struct tci_half *half, const struct tci_hello *hello)
-{
-    struct tci_link *main = half->tcp->links[hello->from];
-    struct tci_link *side = main == NULL ? NULL : tci_side_wanted(main, hello);
-    struct tci_hello reply = *hello;
-    struct tci_crypt *crypt = NULL;
-    int fd = half->fd;
-    bool is_taken = side != NULL && send_greeting(&half->greet, fd, TCI_FRAME_WELCOME, &reply, 0) &&
-                    tci_greet_end(&half->greet, &crypt) == 0;
-
-    half_free(half, is_taken);
-    if (!is_taken)
-        return;
-    side->crypt = crypt;
-    if (tci_link_up(side, fd) == 0)
-        return;
-    close(fd);
-    tci_side_break(side);
-}
-
-static void half_greeted(struct tci_half *half, const struct tci_hello *hello)
-{
-    struct tci_tcp *tcp = half->tcp;
-    struct tci_link *link =
-        hello->attempt == 0 ? tci_link_get(tcp, hello->from) : tcp->links[hello->from];
-    enum tci_heal_answer answer = link == NULL ? TCI_HEAL_STRAY : judge(half, link, hello);
-    struct tci_hello reply = *hello;
-    struct tci_crypt *crypt = NULL;
-    int fd = half->fd;
-
-    if (answer == TCI_HEAL_LATER || answer == TCI_HEAL_GONE)
-        (void)send_greeting(&half->greet, fd, TCI_FRAME_REFUSE, NULL,
-                            answer == TCI_HEAL_GONE ? REFUSED_FOR_GOOD : REFUSED_FOR_NOW);
-    if (answer == TCI_HEAL_TAKE) {
-        reply.received = link->received;
-        if (reply.token == 0)
-            reply.token = link->heal.token;
-        if (!send_greeting(&half->greet, fd, TCI_FRAME_WELCOME, &reply, 0) ||
-            tci_greet_end(&half->greet, &crypt) != 0)
-            answer = TCI_HEAL_STRAY;
-    }
-    half_free(half, answer == TCI_HEAL_TAKE);
-    if (answer != TCI_HEAL_TAKE || tci_link_take_again(link, hello, fd, crypt))
-        return;
-    close(fd);
-    tci_link_lose(link, TC_REASON_NONE, "connected, but cannot be watched: %s", strerror(errno));
-}
-
-/* Whether it is from a rank of this group to this one, and from who has proven to be it. */
-static bool is_true(const struct tci_half *half, const struct tci_hello *hello)
-{
-    const struct tci_tcp *tcp = half->tcp;
-
-    return memcmp(hello->group_id, tcp->group_id, TCI_GROUP_ID) == 0 && hello->to == tcp->rank &&
-           hello->from < tcp->size && hello->from != tcp->rank &&
-           (half->greet.auth == NULL || half->greet.auth->peer == hello->from);
-}
-
-/* Whether it may greet; not yet, or no more, where that is false. */
-static bool has_proven(struct tci_half *half)
-{
-    enum tci_greet_state state = tci_greet_go_on(&half->greet, half->fd);
-    char text[256];
-
-    if (state != TCI_GREET_FAILED)
-        return state == TCI_GREET_READY;
-    if (errno == EKEYREJECTED && half->greet.auth->state == TCI_AUTH_FAILED &&
-        half->greet.auth->reason != TCI_AUTH_GARBLED)
-        tci_log(half->tcp->stats.strays < TOLD_MAX ? TC_LOG_WARN : TC_LOG_DEBUG,
-                "rank %u: a connection is refused: %s", half->tcp->rank,
-                tci_auth_explain(half->greet.auth, text, sizeof(text)));
-    half_free(half, false);
-    return false;
-}
-
-static void on_half_ready(struct tci_watch *watch, uint32_t ready)
-{
-    struct tci_half *half = tci_container_of(watch, struct tci_half, watch);
-    struct tci_hello hello;
-    struct tci_frame frame;
-    ssize_t got;
-
-    (void)ready;
-    if (!has_proven(half))
-        return;
-    got = tci_greet_receive(&half->greet, half->fd, half->greeting + half->have,
-                            GREETING - half->have);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (got <= 0) {
-        half_free(half, false);
-        return;
-    }
-    half->have += (unsigned)got;
-    if (half->have < GREETING)
-        return;
-    if (tci_frame_decode(half->greeting, &frame) != NULL || frame.kind != TCI_FRAME_HELLO ||
-        tci_hello_decode(half->greeting + TCI_HEAD_BYTES, &hello) != NULL ||
-        !is_true(half, &hello)) {
-        half_free(half, false);
-        return;
-    }
-    if (hello.index != 0)
-        half_greeted_beside(half, &hello);
-    else
-        half_greeted(half, &hello);
-}
-
-static void on_half_timer(struct tci_timer *timer)
-{
-    half_free(tci_container_of(timer, struct tci_half, timer), false);
-}
-
-void tci_tcp_take(struct tci_tcp *tcp, int fd)
-{
-    struct tci_half *half = tcp->half_count < TCI_TCP_HALF_MAX ? tci_alloc(sizeof(*half)) : NULL;
-    struct tci_auth_config config;
-
-    if (half == NULL) {
-        close(fd);
-        tcp->stats.strays++;
-        return;
-    }
-    half->tcp = tcp;
-    half->fd = fd;
-    half->watch.fn = on_half_ready;
-    half->timer.fn = on_half_timer;
-    tci_list_init(&half->link);
-    tci_list_add(&tcp->halves, &half->link);
-    tcp->half_count++;
-    tci_link_auth_config(tcp, 0, false, &config);
-    if (tci_greet_begin(&half->greet, &config, fd) == TCI_GREET_FAILED ||
-        tci_watch_add(tcp->loop, &half->watch, fd, TC_READABLE) != 0 ||
-        tcp->exec->ops->timer_set(tcp->exec, &half->timer, now_plus_ms(tcp, TCI_TCP_GREET_MS)) != 0)
-        half_free(half, false);
-}
-
-void tci_tcp_drop_halves(struct tci_tcp *tcp)
-{
-    struct tci_list *at, *next;
-
-    for (at = tcp->halves.next; at != &tcp->halves; at = next) {
-        next = at->next;
-        half_free(tci_container_of(at, struct tci_half, link), false);
-    }
 }

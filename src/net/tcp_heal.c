@@ -125,7 +125,7 @@ void tci_link_on_heal_timer(struct tci_link *link)
     uint64_t now = now_ns(link);
 
     if (now < link->deadline_ns) {
-        if (link->fd < 0)
+        if (link->fd < 0 && link->knock == NULL)
             tci_link_dial_once(link);
         else if (now >= link->heal.giveup_ns)
             tci_link_dial_failed(link, ETIMEDOUT);

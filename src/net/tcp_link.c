@@ -201,7 +201,7 @@ tc_reason_t tci_link_errno_reason(int error)
 void tci_link_lose(struct tci_link *link, tc_reason_t reason, const char *fmt, ...)
 {
     struct tci_tcp *tcp = link->tcp;
-    char addr[TCI_ADDR_TEXT], text[180], how[256];
+    char addr[TCI_ADDR_TEXT], text[180], how[280];
     va_list args;
 
     link = link->main;
@@ -210,7 +210,8 @@ void tci_link_lose(struct tci_link *link, tc_reason_t reason, const char *fmt, .
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    (void)snprintf(how, sizeof(how), "%s (tcp %.60s)", text, tci_addr_print(&link->addr, addr));
+    (void)snprintf(how, sizeof(how), "%s (tcp %.60s%s)", text, tci_addr_print(&link->addr, addr),
+                   link->is_piped ? ", through rank 0" : "");
     link_end(link, TC_ERR_PEER_LOST);
     if (!link->has_left)
         tcp->base.sink->lost(tcp->base.sink, link->peer, reason, how);

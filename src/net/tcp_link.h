@@ -13,8 +13,11 @@
 #include "net/tcp_log.h"
 
 /*   tcp.c       the port's verbs, the source, abort, leave, close
- *   tcp_dial.c  links are made: dialed, accepted, greeted
+ *   tcp_dial.c  links are made: dialed, greeted
  *   tcp_listen.c  where connections come
+ *   tcp_accept.c  and are accepted, answered
+ *   tcp_call.c  who cannot be connected to is called back, or reached through rank 0
+ *   tcp_pipe.c  rank 0 carries what such ranks say
  *   tcp_link.c  links begin and end; frames of control
  *   tcp_send.c  messages wait, take turns and go out
  *   tcp_probe.c messages whose credit does not come show their call
@@ -47,7 +50,8 @@ enum {
     TCI_TCP_EARLY_MAX = 1 << 18,         /* credits and wants that a peer may have us remember */
     TCI_TCP_HALF_MAX = 64,               /* accepted connections that have not greeted yet */
     TCI_TCP_LISTENERS = 1 + TCI_PATHS_MAX,
-    TCI_TCP_SIDES = 7, /* connections of a link besides the main one */
+    TCI_TCP_SIDES = 7,        /* connections of a link besides the main one */
+    TCI_TCP_PIPES_MAX = 4096, /* that rank 0 carries */
     TCI_TCP_GREET_MS = 5000,
     TCI_TCP_DIAL_MS = 10000,
     /* Every rank listens before any knows its address, so who refuses is gone: as many tries take
@@ -128,6 +132,12 @@ struct tci_link {
     unsigned denials;            /* that failed for the keys of the two */
     unsigned refusals_max;       /* so many tell that the peer is gone */
     bool yields;                 /* refused: the peer's own connection will come */
+    uint64_t dial_ns;            /* when it was first dialed */
+    unsigned attempts;           /* to connect, since then */
+    bool has_called;             /* the peer was asked to connect to this rank */
+    bool is_called;              /* this rank was asked to connect, and has no need itself */
+    bool is_piped;               /* its connection goes through rank 0 */
+    struct tci_knock *knock;     /* while it is asked for */
     tci_tcp_probe_fn probe_fn;   /* NULL: it is needed, so that to fail is a loss */
     void *probe_arg;             /* borrowed until probe_fn is called */
     /* Once it stands. */
@@ -192,6 +202,10 @@ struct tci_tcp {
     struct tci_list open, sending;
     struct tci_list halves; /* struct tci_half */
     unsigned half_count;
+    struct tci_list knocks; /* struct tci_knock */
+    struct tci_list pipes;  /* struct tci_pipe; of rank 0 */
+    unsigned pipe_count;
+    uint64_t pipe_last; /* number of the last one */
     struct tci_match match;
     struct tci_pool flows, earlies;
     struct tci_timer probe;
@@ -270,6 +284,7 @@ void tci_link_say_ack(struct tci_link *link);
 /* ---- tcp_dial.c ---- */
 
 void tci_link_dial(struct tci_link *link);                   /* NONE to DIALING */
+void tci_link_dial_back(struct tci_link *link);              /* likewise; the peer has called */
 void tci_link_dial_end(struct tci_link *link);               /* stops what dialing has begun */
 void tci_link_end_probe(struct tci_link *link, bool stands); /* harmless when there is none */
 /* One try; a failure of it sets the timer of the next. */
@@ -278,8 +293,19 @@ void tci_link_dial_failed(struct tci_link *link, int error);
 /* Without memory for the timer the link is lost at the next poll. */
 void tci_link_wake_at(struct tci_link *link, uint64_t when_ns);
 void tci_link_on_dial_timer(struct tci_timer *timer);
+/* The words of a new connection; REFUSE says whether there is no hope for a link that is made
+ * again. */
+enum { TCI_REFUSED_FOR_NOW, TCI_REFUSED_FOR_GOOD };
+enum { TCI_GREETING_BYTES = TCI_HEAD_BYTES + TCI_HELLO_BYTES };
+bool tci_greeting_send(struct tci_greet *greet, int fd, uint8_t kind, const struct tci_hello *hello,
+                       uint64_t refusal);
+/* A connection through rank 0 stands, and the peer is at its other end. */
+void tci_link_piped(struct tci_link *link, int fd);
+
+/* ---- tcp_accept.c ---- */
+
 /* A connection that has come, and says in a moment what it is for. */
-void tci_tcp_take(struct tci_tcp *tcp, int fd);
+void tci_tcp_take(struct tci_tcp *tcp, int fd, bool is_piped);
 void tci_tcp_drop_halves(struct tci_tcp *tcp);
 
 /* ---- tcp_listen.c ---- */
@@ -290,6 +316,29 @@ int tci_tcp_listen_start(struct tci_tcp *tcp, struct tci_boot_result *result);
 void tci_tcp_listen_end(struct tci_tcp *tcp);
 /* Where connection `index` (from 1) of the link to a peer is dialed. */
 const struct tci_addr *tci_tcp_path(const struct tci_tcp *tcp, uint32_t peer, uint32_t index);
+
+/* ---- tcp_call.c ---- */
+
+/* A try to connect has failed, or gives no answer: whether from now on it goes through rank 0. */
+bool tci_link_detour_failed(struct tci_link *link);
+bool tci_link_detour_late(struct tci_link *link, uint64_t waited_ms);
+/* When to ask again, in the time that was waited; 0: not again. */
+uint64_t tci_link_detour_next_ms(const struct tci_link *link, uint64_t waited_ms);
+/* Ask rank 0 for a connection through it: 0, or an errno; tci_link_piped follows, or
+ * tci_link_dial_failed. */
+int tci_link_knock(struct tci_link *link);
+void tci_knock_end(struct tci_knock *knock); /* NULL is fine */
+void tci_knocks_end(struct tci_tcp *tcp);
+/* CALL came: NULL, or what is wrong with it. */
+const char *tci_link_on_call(struct tci_link *link);
+
+/* ---- tcp_pipe.c ---- */
+
+/* Rank 0: a connection is to be one end of a pipe; true: it, and its greeting, are taken. */
+bool tci_pipe_take(struct tci_tcp *tcp, const struct tci_hello *hello, int fd,
+                   struct tci_greet *greet);
+bool tci_pipes_carry(const struct tci_tcp *tcp);
+void tci_pipes_end(struct tci_tcp *tcp);
 
 /* ---- tcp_heal.c ---- */
 

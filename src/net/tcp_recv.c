@@ -423,6 +423,8 @@ static const char *on_control(struct tci_link *link)
         return NULL;
     case TCI_FRAME_SIDE:
         return tci_side_on_told(link, frame);
+    case TCI_FRAME_CALL:
+        return tci_link_on_call(link);
     default:
         return "a greeting on a link that stands";
     }

@@ -64,7 +64,7 @@ void tci_sides_start(struct tci_link *main)
 {
     struct tci_tcp *tcp = main->tcp;
 
-    if (tcp->rank > main->peer || tcp->is_ring || tcp->addrs[main->peer].len == 0)
+    if (tcp->rank > main->peer || tcp->is_ring || main->is_piped || tcp->addrs[main->peer].len == 0)
         return;
     for (uint32_t index = 1; index < tcp->connections; index++) {
         struct tci_link *side = side_get(main, index);

@@ -50,7 +50,8 @@ size_t fuzz_seed(unsigned i, uint8_t *data, size_t room)
         frame.length = frame.total = 36;
     if (frame.kind == TCI_FRAME_NOTICE)
         tci_notice_encode(&notice, &frame, payload);
-    if (frame.kind == TCI_FRAME_HELLO || frame.kind == TCI_FRAME_WELCOME) {
+    if (frame.kind == TCI_FRAME_HELLO || frame.kind == TCI_FRAME_WELCOME ||
+        frame.kind == TCI_FRAME_PIPE) {
         frame.length = TCI_HELLO_BYTES;
         tci_hello_encode(&hello, payload);
     }

@@ -235,7 +235,7 @@ static size_t control_seed(uint8_t *data, enum tci_frame_kind kind)
 
     if (kind == TCI_FRAME_CREDIT || kind == TCI_FRAME_WANT || kind == TCI_FRAME_PROBE)
         frame.total = LINK_LARGE * sizeof(float);
-    if (kind == TCI_FRAME_HELLO || kind == TCI_FRAME_WELCOME)
+    if (kind == TCI_FRAME_HELLO || kind == TCI_FRAME_WELCOME || kind == TCI_FRAME_PIPE)
         frame.length = TCI_HELLO_BYTES;
     memset(data, 0, 2 + TCI_HEAD_BYTES + TCI_HELLO_BYTES);
     data[1] = TURN;

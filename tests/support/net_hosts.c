@@ -22,7 +22,7 @@
 
 #include "tcdist/tcdist.h"
 
-enum { COUNT = 1000 };
+enum { COUNT = 300000 }; /* large messages: many buffers of whoever carries them */
 
 /* Number of the cable of each host: a new one each time, since an old one goes some time after its
  * host. */
