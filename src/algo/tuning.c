@@ -109,6 +109,7 @@ void tci_tuning_change(struct tci_comm *comm, struct tci_choices *choices, bool 
     } else {
         old = NULL;
     }
+    atomic_fetch_add(&comm->tuning.version, 1);
     comm->tuning.fini = fini;
     /* Whoever is counted looked before the group began to agree, some messages ago. */
     while (atomic_load(&comm->tuning.choosing) > 0)

@@ -60,6 +60,7 @@ struct tci_comm {
         /* A reference, or NULL.  For fast folds, whose bits follow the plan: choices that do not
          * come from an unasked measurement, so that they are the same in every run. */
         _Atomic(struct tci_choices *) steady;
+        atomic_uint version;       /* counts changes of the choices */
         atomic_uint choosing;      /* threads that look at them just now */
         atomic_bool is_changing;   /* nobody may look: they are measured anew */
         uint64_t rounds;           /* how often the group was measured; loop */
@@ -69,6 +70,12 @@ struct tci_comm {
         bool (*admit)(struct tci_comm *comm, struct tci_op *op);
         void (*fini)(struct tci_comm *comm); /* NULL: nothing to end */
     } tuning;
+    struct {
+        atomic_bool is_taken; /* a thread looks at it, or changes it; others do without */
+        bool is_set;
+        unsigned version;        /* of the choices */
+        struct tci_op_args args; /* checked and chosen, but for buffers and tag */
+    } recent_call;               /* algo/coll.c: most calls are like the one before */
     struct tci_tags tags;
     struct tci_list ops;  /* entered and not settled */
     struct tci_list busy; /* lanes that fold in pieces */
@@ -94,6 +101,11 @@ struct tci_comm {
     struct tci_hearings hearings; /* whom this rank listens to, for others */
     uint64_t warned_ns;           /* when the log last said whom an operation waits for */
     unsigned unwarned;            /* that it has not said since */
+    struct {
+        const char *name;
+        const struct tci_plan *plan;
+        uint32_t names;
+    } traced;           /* the names that the trace was given last */
     uint64_t recent_ns; /* a time of this turn, for the trace: trace_op.h; 0: read the clock */
     bool is_deaf;       /* about to be freed: what the transport tells is of no interest any more */
     /* The roof's, or NULL: the algorithm of a collective; NULL: the cheapest, or, with a cause in

@@ -440,7 +440,9 @@ void tci_engine_start(struct tci_op *op)
     lanes = (uint32_t)tci_min(op->lanes_total, TCI_LANES_MAX);
     /* A FOLD has a slot of each other rank. */
     if (op->slots > 0 && op->slots + 1 >= op->args.shape.size) {
-        op->inputs = tci_alloc_array(op->args.shape.size, sizeof(*op->inputs));
+        op->inputs = op->args.shape.size <= TCI_OP_FEW
+                         ? op->few_inputs
+                         : tci_alloc_array(op->args.shape.size, sizeof(*op->inputs));
         if (op->inputs == NULL) {
             tci_op_fail_with(op, TC_ERR_ALLOC, op->comm->rank, true, "rank %d has no memory left",
                              op->comm->rank);
@@ -475,7 +477,8 @@ void tci_engine_end(struct tci_op *op)
         lane->tmp = NULL;
         lane->op = NULL;
     }
-    tci_free(op->inputs);
+    if (op->inputs != op->few_inputs)
+        tci_free(op->inputs);
     op->inputs = NULL;
 }
 

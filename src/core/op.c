@@ -23,6 +23,9 @@
 #include "core/self.h"
 #include "core/trace_op.h"
 
+/* Up to which a payload may be sent within the call: that takes a microsecond. */
+enum { SHORT_BYTES = 16384 };
+
 size_t tci_op_bytes(void)
 {
     return sizeof(struct tci_op);
@@ -343,19 +346,18 @@ static void enroll(struct tci_op *op)
                                .group = comm->group,
                                .space = (uint8_t)op->args.space,
                                .use = tci_tags_enter(op->tag, op)};
-    tci_trace_op_enter(op);
     comm->plan_name = op->args.plan_name;
     comm->beat.entered++;
     comm->last.name = op->args.name;
     comm->last.space = op->args.space;
     comm->last.tag = op->args.tag;
     comm->last.at_ns = comm->exec->ops->now_ns(comm->exec);
+    tci_trace_op_enter(op);
 }
 
 void tci_op_enter(struct tci_op *op)
 {
     struct tci_comm *comm = op->comm;
-    struct tci_error broken;
     struct tci_death *death;
 
     enroll(op);
@@ -367,9 +369,8 @@ void tci_op_enter(struct tci_op *op)
         tci_free(death);
         return;
     }
-    tci_comm_error(comm, &broken);
-    if (broken.pub.status != TC_OK) {
-        tci_op_fail_as(op, &broken);
+    if (comm->error.pub.status != TC_OK) { /* without its lock: the loop alone writes it */
+        tci_op_fail_as(op, &comm->error);
         return;
     }
     tci_diagnose_arm(op);
@@ -433,6 +434,12 @@ static bool keep_blocks(struct tci_op *op)
     return true;
 }
 
+/* Whether to enter it takes no longer than a call may. */
+static bool is_short(const struct tci_op *op)
+{
+    return op->args.count <= SHORT_BYTES / tci_max(op->args.elem_bytes, 1);
+}
+
 static void forget_op(struct tci_op *op, struct tci_pool *pool)
 {
     tci_free(op->blocks_kept);
@@ -494,7 +501,10 @@ tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args)
         return fail_start(comm, args, status, future);
     }
     atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
-    comm->exec->ops->post_remote(comm->exec, &op->task);
+    if (is_short(op) && comm->exec->ops->run_or_post != NULL)
+        comm->exec->ops->run_or_post(comm->exec, &op->task, op->begin_ns);
+    else
+        comm->exec->ops->post_remote(comm->exec, &op->task);
     return future;
 }
 

@@ -99,6 +99,9 @@ struct tci_op_args {
     bool is_named;             /* the plan was asked for; only its pieces were chosen */
 };
 
+/* Ranks up to which a fold's inputs need no memory of their own. */
+enum { TCI_OP_FEW = 8 };
+
 struct tci_answers; /* diagnose.c */
 struct tci_after;   /* op.c */
 
@@ -115,7 +118,8 @@ struct tci_op {
     size_t lanes_total; /* segments */
     size_t lanes_next;
     uint32_t lanes_live, xfers_live;
-    const void **inputs; /* owned; of a FOLD, one a rank; NULL without */
+    const void **inputs; /* of a FOLD, one a rank; NULL without; `few_inputs`, or owned */
+    const void *few_inputs[TCI_OP_FEW];
     size_t *blocks_kept; /* owned, or NULL: where args.blocks points */
     struct tci_timer timer;
     uint64_t begin_ns, deadline_ns;

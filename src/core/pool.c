@@ -28,6 +28,7 @@ int tci_pool_init(struct tci_pool *pool, size_t bytes, uint32_t keep_max)
 
 void tci_pool_fini(struct tci_pool *pool)
 {
+    tci_free(atomic_exchange_explicit(&pool->at_hand, NULL, memory_order_acquire));
     while (pool->head != NULL) {
         void *object = pool->head;
 
@@ -40,8 +41,13 @@ void tci_pool_fini(struct tci_pool *pool)
 
 void *tci_pool_get(struct tci_pool *pool)
 {
-    void *object;
+    void *object = NULL;
 
+    /* acquire: pairs with the release in tci_pool_put, its last user is done with it */
+    if (atomic_load_explicit(&pool->at_hand, memory_order_relaxed) != NULL)
+        object = atomic_exchange_explicit(&pool->at_hand, NULL, memory_order_acquire);
+    if (object != NULL)
+        return object;
     pthread_mutex_lock(&pool->lock);
     object = pool->head;
     if (object != NULL) {
@@ -54,12 +60,17 @@ void *tci_pool_get(struct tci_pool *pool)
 
 void tci_pool_put(struct tci_pool *pool, void *object)
 {
+    void *none = NULL;
     bool is_kept;
 
     if (object == NULL)
         return;
+    if (atomic_load_explicit(&pool->at_hand, memory_order_relaxed) == NULL &&
+        atomic_compare_exchange_strong_explicit(&pool->at_hand, &none, object, memory_order_release,
+                                                memory_order_relaxed))
+        return;
     pthread_mutex_lock(&pool->lock);
-    is_kept = pool->kept < pool->keep_max;
+    is_kept = pool->kept + 1 < pool->keep_max; /* and the one at hand */
     if (is_kept) {
         memcpy(object, &pool->head, sizeof(pool->head));
         pool->head = object;

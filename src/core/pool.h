@@ -4,12 +4,14 @@
 #define TCI_POOL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Objects that were freed are kept, up to `keep_max`, for the next get.  A get gives memory that
- * is not cleared; the first time it comes from tci_alloc. */
+/* Objects that were freed are kept, up to `keep_max` (1 at least), for the next get.  A get gives
+ * memory that is not cleared; the first time it comes from tci_alloc. */
 struct tci_pool {
+    _Atomic(void *) at_hand; /* one of them, so that most calls take no lock, or NULL */
     pthread_mutex_t lock;
     void *head; /* the first word of a kept object points at the next */
     size_t bytes;

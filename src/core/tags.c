@@ -1,13 +1,25 @@
 /* tags.c - a hash table of tags, with a bounded memory of idle ones. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#define HASH_NONFATAL_OOM 1
+#define HASH_NONFATAL_OOM            1
+#define HASH_FUNCTION(key, len, out) ((out) = hash_of(key))
 #include "core/tags.h"
+
+#include <string.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
 
 _Static_assert(sizeof(struct tci_tag_name) == 16, "the key of the table has no padding");
+
+/* Of the table's keys; uthash takes the lowest bits. */
+static unsigned hash_of(const struct tci_tag_name *name)
+{
+    uint64_t hash = name->tag * UINT64_C(0x9e3779b97f4a7c15);
+
+    hash ^= ((uint64_t)(uint32_t)name->peer << 32 | name->space) * UINT64_C(0xc2b2ae3d27d4eb4f);
+    return (unsigned)(hash ^ hash >> 32);
+}
 
 struct tci_ordered_done {
     struct tci_tag_name name;
@@ -29,6 +41,7 @@ void tci_tags_init(struct tci_tags *tags)
     tags->idle_count = 0;
     tci_list_init(&tags->released);
     tags->has_forgotten = false;
+    tags->anchor = tags->spare = NULL;
 }
 
 static void forget(struct tci_tags *tags, struct tci_tag *tag)
@@ -40,7 +53,22 @@ static void forget(struct tci_tags *tags, struct tci_tag *tag)
         tag->deaths = death->next;
         tci_free(death);
     }
-    tci_free(tag);
+    if (tags->spare == NULL)
+        tags->spare = tag;
+    else
+        tci_free(tag);
+}
+
+/* All zero; NULL: no memory. */
+static struct tci_tag *new_tag(struct tci_tags *tags)
+{
+    struct tci_tag *tag = tags->spare;
+
+    if (tag == NULL)
+        return tci_alloc(sizeof(*tag));
+    tags->spare = NULL;
+    memset(tag, 0, sizeof(*tag));
+    return tag;
 }
 
 void tci_tags_fini(struct tci_tags *tags)
@@ -51,6 +79,8 @@ void tci_tags_fini(struct tci_tags *tags)
     {
         forget(tags, tag);
     }
+    tci_free(tags->spare);
+    tags->spare = NULL;
     tci_free(tags->ordered);
     tags->ordered = NULL;
     pthread_mutex_destroy(&tags->lock);
@@ -96,14 +126,19 @@ static void sweep_released(struct tci_tags *tags)
     }
 }
 
+/* Of the anchor. */
+static const struct tci_tag_name no_name = {.peer = INT32_MIN, .space = UINT32_MAX};
+
 static struct tci_tag *find_or_make(struct tci_tags *tags, const struct tci_tag_name *name)
 {
-    struct tci_tag *tag = NULL, *added = NULL;
+    struct tci_tag *tag = NULL;
 
     HASH_FIND(hh, tags->table, name, sizeof(*name), tag);
     if (tag != NULL)
         return tag;
-    tag = tci_alloc(sizeof(*tag));
+    if (tags->anchor == NULL && name != &no_name)
+        tags->anchor = find_or_make(tags, &no_name);
+    tag = new_tag(tags);
     if (tag == NULL)
         return NULL;
     tag->name = *name;
@@ -111,8 +146,7 @@ static struct tci_tag *find_or_make(struct tci_tags *tags, const struct tci_tag_
     tag->foreign[0].peer = tag->foreign[1].peer = -1;
     tci_list_init(&tag->idle);
     HASH_ADD(hh, tags->table, name, sizeof(tag->name), tag);
-    HASH_FIND(hh, tags->table, name, sizeof(*name), added);
-    if (added == NULL) { /* no memory for the table itself */
+    if (tag->hh.tbl == NULL) { /* no memory for the table itself */
         tci_free(tag);
         return NULL;
     }

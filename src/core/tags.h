@@ -72,6 +72,8 @@ struct tci_tags {
     size_t idle_count;
     struct tci_list released; /* by the application; the loop lets them go idle */
     bool has_forgotten;
+    struct tci_tag *anchor;           /* owned: in the table, so that it is made but once */
+    struct tci_tag *spare;            /* owned, or NULL: one that was forgotten, for the next */
     struct tci_ordered_done *ordered; /* owned; of ordered calls, see tci_tags_note_done */
 };
 

@@ -33,6 +33,19 @@ static struct tci_trace_live *live_of(const struct tci_op *op)
     return op->live == 0 ? NULL : &trace_of(op)->live[op->live - 1];
 }
 
+/* Of its name and its plan's; mostly those of the last one. */
+static uint32_t names_of(struct tci_op *op)
+{
+    struct tci_comm *comm = op->comm;
+
+    if (comm->traced.name != op->args.name || comm->traced.plan != op->args.plan) {
+        comm->traced.name = op->args.name;
+        comm->traced.plan = op->args.plan;
+        comm->traced.names = tci_trace_names(trace_of(op), op->args.name, op->args.plan->name);
+    }
+    return comm->traced.names;
+}
+
 /* What all events of an operation have. */
 static struct tci_trace_record record_of(const struct tci_op *op, enum tci_trace_kind kind,
                                          uint64_t begin_ns, uint64_t end_ns)
@@ -118,12 +131,11 @@ void tci_trace_op_enter(struct tci_op *op)
     struct tci_trace_record record;
     uint64_t now;
 
-    tci_trace_forget_time(op->comm);
-    now = tci_trace_recent(op->comm);
-    if (now == 0)
+    if (tci_trace_is_paused(trace))
         return;
+    now = op->comm->recent_ns = op->comm->last.at_ns;
     record = record_of(op, TCI_TRACE_CALL, tci_min(op->begin_ns, now), now);
-    op->trace_names = tci_trace_names(trace, op->args.name, op->args.plan->name);
+    op->trace_names = names_of(op);
     record.names = op->trace_names;
     record.a = op->args.call.count;
     record.b = tci_trace_pack_call(&op->args.call);
@@ -179,6 +191,7 @@ void tci_trace_op_settle(struct tci_op *op, tc_status_t status)
     if (tci_trace_is_paused(trace))
         return;
     record = record_of(op, TCI_TRACE_OP, op->begin_ns, tci_trace_recent(op->comm));
+    record.names = op->trace_names;
     record.name = op->args.name;
     record.algorithm = op->args.plan->name;
     record.a = bytes_of(op);

@@ -119,6 +119,7 @@ static const struct tci_exec_ops exec_ops = {
     .clock_ns = clock_ns,
     .post = post,
     .post_remote = post_remote,
+    .run_or_post = tci_loop_run_or_post,
     .post_user = post_user,
     .timer_set = timer_set,
     .timer_clear = timer_clear,

@@ -76,7 +76,7 @@ struct tci_loop {
     unsigned events_seen; /* … before the last pass ended */
     unsigned passes;      /* since the reactor was asked last */
     uint64_t asked_ns;    /* when it was */
-    uint64_t progress_ns; /* when something was last done */
+    uint64_t progress_ns; /* when something was last done; 0: since the clock was last read */
     unsigned yields;      /* since then */
     uint64_t lap_ns;      /* when the last part of the turn ended; lap.c */
     uint64_t long_ns;     /* when one was last told to have taken long; 0: never */
@@ -125,6 +125,8 @@ uint64_t tci_loop_next_ns(struct tci_loop *loop); /* of the next timer */
 /* Turn until the waiter is satisfied or its time has come, or the loop is to stop; with is_once,
  * until something was done. */
 void tci_loop_run(struct tci_loop *loop, const struct tci_waiter *waiter, bool is_once);
+/* Any thread. */
+void tci_loop_run_or_post(struct tci_exec *exec, struct tci_task *task, uint64_t now_ns);
 
 /* lap.c: a part of a turn begins, and has ended after `count` callbacks of a kind, which it gives
  * back; one that took long is told of in the log. */

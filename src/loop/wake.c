@@ -65,6 +65,10 @@ bool tci_wake_sleep(struct tci_loop *loop)
 
 void tci_wake_rise(struct tci_loop *loop)
 {
+    /* relaxed: nobody but the loop's owner says that it sleeps, and one that was the owner before
+     * has left it by now */
+    if (!atomic_load_explicit(&loop->is_asleep, memory_order_relaxed))
+        return;
     /* seq_cst as the others: a post after this one is found by the turn that follows */
     atomic_store_explicit(&loop->is_asleep, false, memory_order_seq_cst);
 }

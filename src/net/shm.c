@@ -398,7 +398,7 @@ static enum tci_hearing shm_hear(const struct tci_transport *self, uint32_t peer
     const struct tci_shm *shm = (const struct tci_shm *)self;
     const struct tci_shm_link *link = near_link(shm, peer);
 
-    if (link != NULL && link->read_ns >= since_ns)
+    if (link != NULL && (link->is_fresh || link->read_ns >= since_ns))
         return TCI_HEAR_FLOW;
     return shm->below->ops->hear == NULL ? TCI_HEAR_NO_LINK
                                          : shm->below->ops->hear(shm->below, peer, since_ns);

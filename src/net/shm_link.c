@@ -331,8 +331,10 @@ unsigned tci_shm_link_poll(struct tci_shm_link *link, unsigned budget)
         lose_for(link, wrong);
         return count + 1;
     }
-    if (count > 0)
+    /* Of what was read just now the time is told when there is time. */
+    if (count == 0 && link->is_fresh)
         link->read_ns = link->shm->exec->ops->now_ns(link->shm->exec);
+    link->is_fresh = count > 0;
     tell(link, false);
     return count;
 }

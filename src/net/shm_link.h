@@ -111,7 +111,8 @@ struct tci_shm_link {
     bool is_leaving, bye_put;      /* so will we, or have we */
     struct tci_shm_writer writer;
     struct tci_shm_reader reader;
-    uint64_t read_ns; /* when something was last read */
+    uint64_t read_ns; /* when something was last read … */
+    bool is_fresh;    /* … but for the last time, which was just now */
     struct tci_shm_queue queue;
     struct tci_xfers sends;     /* wait for room in the ring, the most urgent first */
     struct tci_shm_loan *loans; /* owned */
