@@ -288,7 +288,8 @@ static void have_met(void *arg, tc_status_t status, const struct tci_error *erro
     result->connections = join->connections;
     result->paths = join->paths;
     join->paths = (struct tci_paths){.count = 0};
-    result->is_apart = join->carrier == TCI_CARRY_TCP;
+    result->is_apart = join->carrier == TCI_CARRY_TCP || join->carrier == TCI_CARRY_RDMA;
+    result->is_plain = join->carrier == TCI_CARRY_TCP || join->carrier == TCI_CARRY_SHM;
     join->is_ring = result->is_ring;
     memcpy(join->job, result->group_id, sizeof(join->job));
     tci_loop_set_local_ranks(tci_loop_of(join->context->exec), result->local_ranks);

@@ -50,6 +50,8 @@ static struct tci_transport *open_rdma(tc_context *context, struct tci_transport
 
     if (!tci_rdma_options_parse(context->config.rdma, &config.options))
         return tcp; /* never: it was parsed when the context was made */
+    if (result->is_plain)
+        return tcp;
     if (strncmp(wish->url, "rdma://", 7) == 0 && config.options.mode == TCI_RDMA_AUTO)
         config.options.mode = TCI_RDMA_ON;
     if (context->config.encryption > 0) {

@@ -68,6 +68,7 @@ struct tci_boot_result {
     int connections;             /* of each link; 0: of the context */
     struct tci_paths paths;      /* of further connections; none by the rendezvous */
     bool is_apart;               /* ranks of one host share no memory, as they were told */
+    bool is_plain;               /* and use no RDMA */
     bool is_ring;                /* links between neighbours are all there will ever be */
     struct tci_keyring *keyring; /* shared; or NULL */
     struct tci_crypt **crypts;   /* by what fds[] are sealed; an entry, or all, NULL: by nothing */

@@ -9,6 +9,8 @@
 #include "core/assert.h"
 #include "core/notice.h"
 
+enum { CAUSE_MS = 100 };
+
 /* ---- The life of a link ---- */
 
 struct tci_rdma_link *tci_rdma_link_get(struct tci_rdma *rdma, uint32_t peer)
@@ -108,6 +110,13 @@ void tci_rdma_link_end(struct tci_rdma_link *link, tc_status_t status)
     tci_rdma_check_left(rdma);
 }
 
+void tci_rdma_take_all(struct tci_rdma_link *link)
+{
+    while (link->state == TCI_RDMA_NEAR && tci_rdma_poll_cq(link->rdma, TCI_RDMA_BATCH) > 0) {
+    }
+}
+
+/* Its own end of the queue pair may never notice: it has to be told. */
 void tci_rdma_link_lose(struct tci_rdma_link *link, const char *how)
 {
     struct tci_rdma *rdma = link->rdma;
@@ -115,6 +124,7 @@ void tci_rdma_link_lose(struct tci_rdma_link *link, const char *how)
     if (link->state == TCI_RDMA_GONE)
         return;
     link->is_lost = true;
+    tci_rdma_tell_end(link, how);
     tci_rdma_link_end(link, TC_ERR_PEER_LOST);
     rdma->base.sink->lost(rdma->base.sink, link->peer, TC_REASON_LINK_DEAD, how);
 }
@@ -128,11 +138,25 @@ void tci_rdma_link_free(struct tci_rdma_link *link)
     tci_free(link);
 }
 
+const char tci_rdma_flushed[] = "the other end of the queue pair has failed, or was closed";
+
 void tci_rdma_link_break(struct tci_rdma_link *link, const char *cause)
 {
-    if (link->broken == NULL)
+    if (link->broken == NULL || link->broken == tci_rdma_flushed)
         link->broken = cause; /* the first one is the reason */
     link->rdma->has_broken = true;
+}
+
+/* The end that has failed knows why, and tells it. */
+static bool waits_for_cause(struct tci_rdma_link *link)
+{
+    struct tci_exec *exec = link->rdma->exec;
+
+    if (link->broken != tci_rdma_flushed || link->has_waited)
+        return link->broken == tci_rdma_flushed && link->timer.heap_at != 0;
+    link->has_waited = true;
+    return exec->ops->timer_set(exec, &link->timer,
+                                exec->ops->now_ns(exec) + CAUSE_MS * TCI_NS_PER_MS) == 0;
 }
 
 /* What the connection of the pair has to say goes before: a peer that has ended is that. */
@@ -154,6 +178,8 @@ static void end_broken(struct tci_rdma_link *link)
         tci_rdma_link_end(link, TC_ERR_PEER_LOST);
         return;
     }
+    if (waits_for_cause(link))
+        return;
     snprintf(how, sizeof(how),
              "cannot be reached over RDMA any more (device %.40s, port %u): %.150s",
              rdma->choice.info.device, rdma->choice.info.port, cause);

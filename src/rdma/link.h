@@ -145,6 +145,7 @@ struct tci_rdma_link {
     bool is_lost;       /* and that was told */
     bool is_leaving;    /* so will we, or … */
     bool bye_put;       /* … have we */
+    bool has_waited;    /* for what the other end knows of the failure */
     const char *broken; /* static: it cannot go on; ended at the next poll */
     char why_far[200];  /* "": not tried */
     struct tci_timer timer;
@@ -273,6 +274,8 @@ void tci_rdma_on_meet(struct tci_rdma *rdma, uint32_t peer, const struct tci_not
 void tci_rdma_on_hello(struct tci_rdma_link *link);
 void tci_rdma_on_hello_sent(struct tci_rdma_link *link);
 void tci_rdma_stand(struct tci_rdma_link *link);
+/* Tell the peer, over the connection, that a link that stood has ended. */
+void tci_rdma_tell_end(struct tci_rdma_link *link, const char *why);
 /* Both take the transport below instead. */
 void tci_rdma_decline(struct tci_rdma_link *link, const char *why);
 void tci_rdma_on_link_timer(struct tci_timer *timer);
@@ -283,10 +286,13 @@ void tci_rdma_on_link_timer(struct tci_timer *timer);
 struct tci_rdma_link *tci_rdma_link_get(struct tci_rdma *rdma, uint32_t peer);
 void tci_rdma_link_up(struct tci_rdma_link *link);
 void tci_rdma_link_end(struct tci_rdma_link *link, tc_status_t status);
+/* Take in all that the peer has sent. */
+void tci_rdma_take_all(struct tci_rdma_link *link);
 /* The peer cannot be reached any more, or has broken the rules. */
 void tci_rdma_link_lose(struct tci_rdma_link *link, const char *how);
 /* It cannot go on, for a reason that is a static text; ended when nobody stands on it. */
 void tci_rdma_link_break(struct tci_rdma_link *link, const char *cause);
+extern const char tci_rdma_flushed[]; /* the cause where the other end knows more */
 void tci_rdma_end_broken(struct tci_rdma *rdma);
 void tci_rdma_link_free(struct tci_rdma_link *link);
 /* Put a record with a little payload: at once, or when there is room. */

@@ -65,6 +65,11 @@ static bool read_card(const char *text, struct tci_rdma_card *card_out)
     return true;
 }
 
+void tci_rdma_tell_end(struct tci_rdma_link *link, const char *why)
+{
+    tell(link->rdma, link->peer, TCI_RDMA_DECLINE, why);
+}
+
 /* ---- Ends of it ---- */
 
 static void give_up(struct tci_rdma_link *link, const char *why)
@@ -180,7 +185,9 @@ void tci_rdma_on_link_timer(struct tci_timer *timer)
 {
     struct tci_rdma_link *link = tci_container_of(timer, struct tci_rdma_link, timer);
 
-    if (link->state == TCI_RDMA_NEAR)
+    if (link->state == TCI_RDMA_NEAR && link->broken != NULL)
+        tci_rdma_end_broken(link->rdma);
+    else if (link->state == TCI_RDMA_NEAR)
         tci_rdma_check_revoking(link);
     else if (link->state == TCI_RDMA_ACCEPTED ||
              (link->state == TCI_RDMA_GREETING && !link->has_greeted))
@@ -193,7 +200,12 @@ static void on_decline(struct tci_rdma_link *link, const char *text)
     char why[200];
 
     if (link->state == TCI_RDMA_NEAR) {
-        tci_rdma_link_lose(link, "sent a refusal of the queue pair that it has accepted (RDMA)");
+        tci_rdma_take_all(link);
+        if (link->broken != NULL && link->broken != tci_rdma_flushed)
+            return; /* what is known here is nearer to the cause */
+        snprintf(why, sizeof(why), "has given up its queue pair (RDMA): %.150s", text);
+        if (link->state == TCI_RDMA_NEAR)
+            tci_rdma_link_lose(link, why);
         return;
     }
     if (link->state == TCI_RDMA_FAR || link->state == TCI_RDMA_GONE)

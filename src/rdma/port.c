@@ -46,7 +46,6 @@ static const struct {
     {IBV_WC_RETRY_EXC_ERR, "no acknowledgement came: look at the link, the cable and the switch, "
                            "and whether its host runs"},
     {IBV_WC_RNR_RETRY_EXC_ERR, "it had no receive posted"},
-    {IBV_WC_WR_FLUSH_ERR, "the other end of the queue pair has failed, or was closed"},
     {IBV_WC_FATAL_ERR, "the device has failed"},
     {IBV_WC_RESP_TIMEOUT_ERR, "the answer of its device took too long"},
     {IBV_WC_GENERAL_ERR, "the transport has failed"},
@@ -54,6 +53,8 @@ static const struct {
 
 static const char *cause_of(enum ibv_wc_status status)
 {
+    if (status == IBV_WC_WR_FLUSH_ERR)
+        return tci_rdma_flushed;
     for (size_t i = 0; i < TCI_LEN(causes); i++)
         if (causes[i].status == status)
             return causes[i].cause;

@@ -259,8 +259,7 @@ static void end_peer(struct tci_rdma *rdma, uint32_t peer)
 
     if (link == NULL)
         return;
-    while (link->state == TCI_RDMA_NEAR && tci_rdma_poll_cq(rdma, TCI_RDMA_BATCH) > 0) {
-    }
+    tci_rdma_take_all(link);
     tci_rdma_link_end(link, TC_ERR_PEER_LOST);
 }
 
