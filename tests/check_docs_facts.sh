@@ -6,6 +6,7 @@
 #
 #   docs/troubleshooting.md   each heading is a message of the source, with … for what changes
 #   docs/tuning.md            has every variable that is read, and no other
+#   docs/requirements.md      each tick names a test, and each test that is named is there
 #   docs/*.md, README.md      links lead to files that are there; docs/index.md has every page
 
 set -u
@@ -46,6 +47,21 @@ comm -23 "$work/read" "$work/told" >"$work/missing"
 comm -13 "$work/read" "$work/told" >"$work/extra"
 [[ ! -s $work/missing ]] || say "docs/tuning.md lacks: $(tr '\n' ' ' <"$work/missing")"
 [[ ! -s $work/extra ]] || say "docs/tuning.md has what nothing reads: $(tr '\n' ' ' <"$work/extra")"
+
+# Of docs/requirements.md: each test that is named is there, and each tick names one.
+grep -oE '`(test_[a-z0-9_]+|tests/[a-z0-9_/.]+)`' docs/requirements.md | tr -d '`' | sort -u |
+    while read -r name; do
+        case $name in
+        tests/*) [[ -e $name ]] ;;
+        *) [[ -e tests/$name.c ]] ;;
+        esac || echo "docs/requirements.md: there is no $name"
+    done >"$work/tests"
+[[ ! -s $work/tests ]] || say "$(cat "$work/tests")"
+awk '/^- \[/ { if (item ~ /^- \[x\]/ && item !~ /`test/) print item; item = "" }
+     /^- \[|^  / { item = item $0; next }
+     { if (item ~ /^- \[x\]/ && item !~ /`test/) print item; item = "" }' \
+    docs/requirements.md >"$work/bare"
+[[ ! -s $work/bare ]] || say "docs/requirements.md: ticked without a test: $(cat "$work/bare")"
 
 for page in README.md docs/*.md examples/*/README.md; do
     grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//' | grep -v '^[a-z]*:' | while read -r link; do
