@@ -48,6 +48,7 @@ comm -13 "$work/read" "$work/told" >"$work/extra"
 [[ ! -s $work/missing ]] || say "docs/tuning.md lacks: $(tr '\n' ' ' <"$work/missing")"
 [[ ! -s $work/extra ]] || say "docs/tuning.md has what nothing reads: $(tr '\n' ' ' <"$work/extra")"
 
+# shellcheck disable=SC2016
 # Of docs/requirements.md: each test that is named is there, and each tick names one.
 grep -oE '`(test_[a-z0-9_]+|tests/[a-z0-9_/.]+)`' docs/requirements.md | tr -d '`' | sort -u |
     while read -r name; do
