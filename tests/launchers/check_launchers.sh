@@ -124,8 +124,16 @@ case_etcd()
 # The same settings for two jobs at a time: none is in the other's way.
 case_jobs() { "$(dirname "$0")/jobs.sh" "$build" 4; }
 
+# Start-up of many processes: nobody but rank 0 does more for it when there are more.
+case_crowd()
+{
+    local ranks=16
+    [[ ${TCDIST_TEST_EFFORT:-} != full ]] || ranks=64
+    "$build/tools/tcrun" -n "$ranks" -- "$build/tests/crowd"
+}
+
 all=(file file_with_a_key openmpi pmix hydra hydra_by_port hydra_on_two_hosts torchrun mlx redis
-    etcd jobs)
+    etcd jobs crowd)
 [[ $# -gt 0 ]] || set -- "${all[@]}"
 echo "[==========] Running $# launchers."
 for name in "$@"; do

@@ -34,7 +34,10 @@ run_case()
     echo "[ RUN      ] $1"
     "case_$1" >"$work/log" 2>&1 || status=$?
     case $status in
-    0) echo "[       OK ] $1" ;;
+    0)
+        grep -h 'joined within\|at a time' "$work/log"
+        echo "[       OK ] $1"
+        ;;
     77)
         grep skipped: "$work/log"
         echo "[  SKIPPED ] $1"
