@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "facts.h"
 #include "options.h"
 #include "probe.h"
-#include "table.h"
+#include "roundtable.h"
 #include "tcdist/tcdist.h"
 #include "verdict.h"
 #include "work.h"
@@ -124,8 +125,8 @@ static bool try_large(struct doctor *doctor, struct tried *mine)
         int peer = (rank + turn) % size;
 
         if (doctor->table.is_here[peer] != 0)
-            probe_large(&doctor->facts[peer], &mine[peer], doctor->options->large_bytes,
-                        doctor->options->try_ms);
+            probe_large(&doctor->mine, &doctor->facts[peer], &mine[peer],
+                        doctor->options->large_bytes, doctor->options->try_ms);
         is_good = exchange(doctor, "", 1, nothing);
     }
     free(nothing);
@@ -138,9 +139,8 @@ static void check_all(struct doctor *doctor)
         if (doctor->table.is_here[i] != 0 &&
             !facts_check(&doctor->facts[i], i, doctor->env.world_size))
             doctor->table.is_here[i] = 0;
-    for (int i = 0; i < doctor->env.world_size * doctor->env.world_size; i++)
-        if (doctor->tried[i].best >= ADDRESSES_MAX || doctor->tried[i].best < -1)
-            doctor->tried[i].best = -1;
+    facts_check_tried(doctor->tried,
+                      (size_t)doctor->env.world_size * (size_t)doctor->env.world_size);
     for (int i = 0; i < doctor->env.world_size; i++)
         doctor->worked[i].error[TEXT_ROOM - 1] = '\0';
 }
@@ -249,6 +249,7 @@ int main(int argc, char **argv)
     struct options options;
     int exit_code;
 
+    (void)signal(SIGPIPE, SIG_IGN);
     options_parse(&options, argc, argv);
     exit_code = options.is_launched ? become_tcrun(&options) : run(&options);
     options_fini(&options);

@@ -21,8 +21,9 @@ static void write_rank(FILE *file, const struct known *known, int rank)
         fprintf(file, ", clock %+.3f ms", (double)known->ahead_ns[rank] / 1e6);
     fprintf(file, "\n ");
     for (uint32_t i = 0; i < facts->address_count; i++)
-        if (!facts->addresses[i].is_loopback)
-            fprintf(file, " %s %s", facts->addresses[i].interface, facts->addresses[i].text);
+        if (facts->addresses[i].is_loopback == 0 && facts->addresses[i].is_scoped == 0)
+            fprintf(file, " %s %s", facts->links[facts->addresses[i].link].name,
+                    facts->addresses[i].text);
     fprintf(file, "\n");
 }
 

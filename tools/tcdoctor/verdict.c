@@ -9,7 +9,8 @@
 /* Clocks apart so far make logs and traces of two hosts hard to read together. */
 #define CLOCK_NS INT64_C(500000000)
 
-/* A link that takes so much longer than is usual here is worth a word. */
+/* A link that takes so much longer than is usual here is worth a word, though it may have been busy:
+ * it is no fault. */
 #define SLOW_RATIO 4.0F
 
 enum { TOLD_MAX = 40 }; /* of one kind: a thousand ranks behind one firewall need no more */
@@ -100,7 +101,7 @@ static int telling_address(const struct facts *peer, const struct tried *tried)
     int found = -1;
 
     for (uint32_t i = 0; i < peer->address_count; i++)
-        if (tried->attempts[i].outcome > REACHED &&
+        if (tried->attempts[i].outcome > REACHED && peer->addresses[i].is_scoped == 0 &&
             (found < 0 || tried->attempts[i].outcome == STRANGER))
             found = (int)i;
     return found;
@@ -143,7 +144,7 @@ static void tell_neither(struct teller *teller, int a, int b)
 static bool has_address(const struct facts *facts, const char *text)
 {
     for (uint32_t i = 0; i < facts->address_count; i++)
-        if (!facts->addresses[i].is_loopback && strcmp(facts->addresses[i].text, text) == 0)
+        if (facts->addresses[i].is_loopback == 0 && strcmp(facts->addresses[i].text, text) == 0)
             return true;
     return false;
 }
@@ -155,12 +156,13 @@ static void note_shared(const struct teller *teller, int a, int b)
     const struct facts *one = &teller->known->facts[a], *other = &teller->known->facts[b];
 
     for (uint32_t i = 0; i < one->address_count; i++)
-        if (!one->addresses[i].is_loopback && has_address(other, one->addresses[i].text))
+        if (one->addresses[i].is_loopback == 0 && one->addresses[i].is_scoped == 0 &&
+            has_address(other, one->addresses[i].text))
             fprintf(teller->file,
                     "note: %s (%s) is an address of %s, with rank %d, and of %s, with rank %d: "
                     "TCDIST_INTERFACE=^%s leaves it out\n",
-                    one->addresses[i].text, one->addresses[i].interface, one->host, a, other->host,
-                    b, one->addresses[i].interface);
+                    one->addresses[i].text, one->links[one->addresses[i].link].name, one->host, a,
+                    other->host, b, one->links[one->addresses[i].link].name);
 }
 
 static void note_all_shared(const struct teller *teller)
@@ -185,12 +187,14 @@ static void tell_strangers(struct teller *teller)
             const struct tried *tried = tried_of(known, a, b);
 
             for (uint32_t i = 0; known->is_here[b] != 0 && i < known->facts[b].address_count; i++) {
-                if (tried->attempts[i].outcome != STRANGER)
+                if (tried->attempts[i].outcome != STRANGER ||
+                    known->facts[b].addresses[i].is_scoped != 0)
                     continue;
                 fprintf(teller->file,
                         "%s (%s) of rank %d on %s leads rank %d on %s to somebody else\n",
-                        known->facts[b].addresses[i].text, known->facts[b].addresses[i].interface,
-                        b, known->facts[b].host, a, known->facts[a].host);
+                        known->facts[b].addresses[i].text,
+                        known->facts[b].links[known->facts[b].addresses[i].link].name, b,
+                        known->facts[b].host, a, known->facts[a].host);
                 teller->count++;
             }
         }
@@ -273,11 +277,11 @@ static void tell_large(struct teller *teller)
                     a, b, known->facts[b].addresses[tried->best].text);
                 teller->count++;
             } else if (!is_local && tried->mb_per_s * SLOW_RATIO < usual[is_local]) {
-                fprintf(teller->file,
-                        "rank %d sends %.0f MB/s to rank %d on %s, where %.0f is usual here\n", a,
-                        (double)tried->mb_per_s, b, known->facts[b].addresses[tried->best].text,
-                        (double)usual[is_local]);
-                teller->count++;
+                fprintf(
+                    teller->file,
+                    "note: rank %d sends %.0f MB/s to rank %d on %s, where %.0f is usual here\n", a,
+                    (double)tried->mb_per_s, b, known->facts[b].addresses[tried->best].text,
+                    (double)usual[is_local]);
             }
         }
     }

@@ -10,6 +10,7 @@
 
 #include "link.h"
 #include "quote.h"
+#include "remote.h"
 #include "rendezvous.h"
 #include "variables.h"
 
@@ -67,7 +68,7 @@ static bool print_machine(const struct options *options, const struct machine *m
     for (char **at = command; is_good && *at != NULL; at++)
         is_good = print_word(*at);
     printf("\n");
-    relay_free_command(command);
+    remote_free_command(command);
     return is_good;
 }
 

@@ -12,6 +12,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "remote.h"
+
+char **relay_command(const struct options *options, const char *host)
+{
+    char option[32];
+    struct remote remote = {
+        .ssh = options->ssh,
+        .host = host,
+        .program = "tcrun",
+        .path = options->remote_tcrun,
+        .option = option,
+        .connect_s = options->connect_ms / 1000,
+    };
+
+    (void)snprintf(option, sizeof option, "--agent=%u", options->beat_ms);
+    return remote_command(&remote);
+}
+
 static const struct relay_rank no_rank = {.sock = -1, .out = -1, .err = -1, .in = -1};
 static const struct launched not_launched = {.sock = -1, .out = -1, .err = -1, .in = -1};
 

@@ -72,8 +72,7 @@ struct relay_rank {
 /* Becomes the relay. */
 _Noreturn void relay_run(const struct link *link, int control, struct relay_rank *ranks);
 
-/* The command that runs the agent, for execvp(), and so that a person can paste it. */
+/* The command that runs the agent of a host; remote_free_command(). */
 char **relay_command(const struct options *options, const char *host);
-void relay_free_command(char **command);
 
 #endif

@@ -1,7 +1,7 @@
 /* probe.h - a rank tries every other one: each of its addresses, small and large messages. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TCDOCTOR_PROBE_H
-#define TCDOCTOR_PROBE_H
+#ifndef TOOLS_PROBE_H
+#define TOOLS_PROBE_H
 
 #include <stddef.h>
 
@@ -18,6 +18,10 @@ void probe_reach(const struct facts *all, const uint8_t *is_here, int rank, stru
                  int timeout_ms);
 
 /* Sends so many bytes to one rank over its best address. */
-void probe_large(const struct facts *peer, struct tried *tried, size_t bytes, int timeout_ms);
+void probe_large(const struct facts *me, const struct facts *peer, struct tried *tried,
+                 size_t bytes, int timeout_ms);
+/* The same over each address that answers, one after the other; into its attempt. */
+void probe_each(const struct facts *me, const struct facts *peer, struct tried *tried, size_t bytes,
+                int timeout_ms);
 
 #endif

@@ -18,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "table.h"
+#include "roundtable.h"
 
-enum { PINGS = 10, PIECE = 65536, STUCK_S = 10, ASKERS_MAX = 256 };
+enum { PINGS = 10, SENDS = 3, PIECE = 65536, STUCK_S = 10, ASKERS_MAX = 256 };
 
 #define ASKING UINT64_C(0x7463646f63746f72)
 
@@ -234,14 +234,18 @@ void probe_close(struct probe *probe)
 
 /* ---- Trying ---------------------------------------------------------------------------------- */
 
-static int begin_connect(const char *address, uint32_t port, int *error_out)
+/* By a link of ours where the address means nothing without one. */
+static int begin_connect(const struct address_facts *address, uint32_t port, const char *link,
+                         int *error_out)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST}, *list;
-    char text[12];
+    char text[12], host[ADDRESS_ROOM + LINK_ROOM + 1];
     int fd;
 
     (void)snprintf(text, sizeof text, "%u", port);
-    if (getaddrinfo(address, text, &hints, &list) != 0) {
+    (void)snprintf(host, sizeof host, "%s%s%s", address->text, link != NULL ? "%" : "",
+                   link != NULL ? link : "");
+    if (getaddrinfo(host, text, &hints, &list) != 0) {
         *error_out = EADDRNOTAVAIL;
         return -1;
     }
@@ -253,6 +257,25 @@ static int begin_connect(const char *address, uint32_t port, int *error_out)
         fd = -1;
     }
     return fd;
+}
+
+/* The link of ours that a connection goes by; -1: not known. */
+static int8_t link_of(const struct facts *me, int fd)
+{
+    struct sockaddr_storage addr;
+    socklen_t len = sizeof addr;
+    char text[ADDRESS_ROOM + LINK_ROOM + 1], *at = text;
+
+    if (getsockname(fd, (struct sockaddr *)&addr, &len) != 0 ||
+        getnameinfo((struct sockaddr *)&addr, len, text, sizeof text, NULL, 0, NI_NUMERICHOST) != 0)
+        return -1;
+    text[strcspn(text, "%")] = '\0';
+    if (strncmp(at, "::ffff:", 7) == 0)
+        at += 7;
+    for (uint32_t i = 0; i < me->address_count; i++)
+        if (strcmp(me->addresses[i].text, at) == 0)
+            return (int8_t)me->addresses[i].link;
+    return -1;
 }
 
 static uint8_t outcome_of(int error)
@@ -304,51 +327,81 @@ static void be_patient(int fd, int timeout_ms)
     limit(fd, timeout_ms / 1000 > 0 ? timeout_ms / 1000 : 1);
 }
 
+/* One connection that has begun to an address of a peer. */
+struct trial {
+    int fd;
+    uint32_t address;
+    int8_t link; /* that it was told to take; -1: the system chose */
+};
+
+enum { TRIALS_MAX = ADDRESSES_MAX + ADDRESSES_MAX * LINKS_MAX };
+
 /* Waits for connections that have begun, all at once. */
-static void settle(const struct facts *peer, const int *fds, struct tried *tried, int timeout_ms)
+static void settle(const struct facts *me, const struct facts *peer, struct trial *trial,
+                   struct tried *tried, int64_t deadline_ms, int timeout_ms)
 {
-    int64_t deadline_ms = table_now_ms() + timeout_ms;
+    struct attempt attempt = {.outcome = NOT_TRIED, .via = -1}, *noted;
+    struct pollfd wait = {.fd = trial->fd, .events = POLLOUT};
+    int64_t left = deadline_ms - table_now_ms();
+    int error = ETIMEDOUT;
+    socklen_t len = sizeof error;
 
-    for (uint32_t i = 0; i < peer->address_count; i++) {
-        struct pollfd wait = {.fd = fds[i], .events = POLLOUT};
-        int64_t left = deadline_ms - table_now_ms();
-        int error = ETIMEDOUT;
-        socklen_t len = sizeof error;
-
-        if (fds[i] < 0)
-            continue;
-        if (poll(&wait, 1, left > 0 ? (int)left : 0) > 0)
-            getsockopt(fds[i], SOL_SOCKET, SO_ERROR, &error, &len);
-        if (error != 0) {
-            note_error(&tried->attempts[i], error);
-        } else {
-            be_patient(fds[i], timeout_ms);
-            if (meet(fds[i], peer->nonce, &tried->attempts[i]) &&
-                (tried->best < 0 ||
-                 tried->attempts[i].rtt_us < tried->attempts[tried->best].rtt_us))
-                tried->best = (int8_t)i;
-        }
-        close(fds[i]);
+    if (poll(&wait, 1, left > 0 ? (int)left : 0) > 0)
+        getsockopt(trial->fd, SOL_SOCKET, SO_ERROR, &error, &len);
+    if (error != 0) {
+        note_error(&attempt, error);
+    } else {
+        be_patient(trial->fd, timeout_ms);
+        if (meet(trial->fd, peer->nonce, &attempt))
+            attempt.via = trial->link >= 0 ? trial->link : link_of(me, trial->fd);
     }
+    close(trial->fd);
+
+    /* A scoped address has several trials, of which one is to succeed. */
+    noted = &tried->attempts[trial->address];
+    if (noted->outcome != NOT_TRIED && attempt.outcome != REACHED)
+        return;
+    *noted = attempt;
+    if (attempt.outcome == REACHED && peer->addresses[trial->address].is_scoped == 0 &&
+        (tried->best < 0 || attempt.rtt_us < tried->attempts[tried->best].rtt_us))
+        tried->best = (int8_t)trial->address;
+}
+
+static void begin(const struct facts *me, const struct facts *peer, uint32_t address, int link,
+                  struct tried *tried, struct trial *trials, size_t *count)
+{
+    int error = 0;
+    int fd = begin_connect(&peer->addresses[address], peer->probe_port,
+                           link >= 0 ? me->links[link].name : NULL, &error);
+
+    if (fd >= 0)
+        trials[(*count)++] = (struct trial){fd, address, (int8_t)link};
+    else if (link < 0)
+        note_error(&tried->attempts[address], error);
 }
 
 /* Loopback leads to another host's rank only where there is none of it. */
 static void try_rank(const struct facts *me, const struct facts *peer, struct tried *tried,
                      int timeout_ms)
 {
-    int fds[ADDRESSES_MAX];
+    struct trial trials[TRIALS_MAX];
+    int64_t deadline_ms = table_now_ms() + timeout_ms;
+    size_t count = 0;
 
     for (uint32_t i = 0; i < peer->address_count; i++) {
-        int error = 0;
-
-        fds[i] = -1;
-        if (peer->addresses[i].is_loopback && peer->machine != me->machine)
+        if (peer->addresses[i].is_loopback != 0 && peer->machine != me->machine)
             continue;
-        fds[i] = begin_connect(peer->addresses[i].text, peer->probe_port, &error);
-        if (fds[i] < 0)
-            note_error(&tried->attempts[i], error);
+        if (peer->addresses[i].is_scoped == 0) {
+            begin(me, peer, i, -1, tried, trials, &count);
+            continue;
+        }
+        for (uint32_t k = 0; k < me->link_count; k++)
+            if (me->links[k].kind != LINK_LOOPBACK && me->links[k].has_carrier != 0 &&
+                peer->machine != me->machine)
+                begin(me, peer, i, (int)k, tried, trials, &count);
     }
-    settle(peer, fds, tried, timeout_ms);
+    for (size_t i = 0; i < count; i++)
+        settle(me, peer, &trials[i], tried, deadline_ms, timeout_ms);
 }
 
 void probe_reach(const struct facts *all, const uint8_t *is_here, int rank, struct tried *tried,
@@ -367,35 +420,80 @@ void probe_reach(const struct facts *all, const uint8_t *is_here, int rank, stru
     }
 }
 
-void probe_large(const struct facts *peer, struct tried *tried, size_t bytes, int timeout_ms)
+/* Megabytes a second; negative: it did not pass, 0: it could not be begun. */
+static float send_large(const struct facts *me, const struct facts *peer, int address, int via,
+                        size_t bytes, int timeout_ms)
 {
     static char piece[PIECE];
+    bool is_scoped = peer->addresses[address].is_scoped != 0;
     struct attempt attempt = {.outcome = NOT_TRIED};
     struct hello hello;
     uint64_t left = bytes;
-    double begun;
-    int error = 0, fd;
+    double begun = 0;
+    int error = 0;
+    int fd = begin_connect(&peer->addresses[address], peer->probe_port,
+                           is_scoped && via >= 0 ? me->links[via].name : NULL, &error);
+    bool is_good;
+
+    if (fd < 0)
+        return 0;
+    (void)poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, timeout_ms);
+    be_patient(fd, timeout_ms);
+    if (!meet(fd, peer->nonce, &attempt)) {
+        close(fd);
+        return 0;
+    }
+    begun = now_us();
+    is_good = give(fd, "L", 1) && give(fd, &left, sizeof left);
+    while (left > 0 && is_good) {
+        size_t len = left < sizeof piece ? (size_t)left : sizeof piece;
+
+        is_good = give(fd, piece, len);
+        left -= len;
+    }
+    is_good = is_good && take(fd, &hello, sizeof hello);
+    close(fd);
+    return is_good ? (float)((double)bytes / (now_us() - begun)) : -1;
+}
+
+/* The best of a few: what else goes on only makes it slower. */
+static float send_times(const struct facts *me, const struct facts *peer, int address, int via,
+                        size_t bytes, int timeout_ms)
+{
+    float best = 0;
+
+    for (int i = 0; i < SENDS; i++) {
+        float speed = send_large(me, peer, address, via, bytes, timeout_ms);
+
+        if (speed <= 0)
+            return speed;
+        if (speed > best)
+            best = speed;
+    }
+    return best;
+}
+
+void probe_large(const struct facts *me, const struct facts *peer, struct tried *tried,
+                 size_t bytes, int timeout_ms)
+{
+    float speed;
 
     if (tried->best < 0)
         return;
-    fd = begin_connect(peer->addresses[tried->best].text, peer->probe_port, &error);
-    if (fd < 0)
-        return;
-    (void)poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, timeout_ms);
-    be_patient(fd, timeout_ms);
-    if (meet(fd, peer->nonce, &attempt)) {
-        begun = now_us();
-        tried->is_large = 1;
-        tried->has_stuck = !give(fd, "L", 1) || !give(fd, &left, sizeof left);
-        while (left > 0 && tried->has_stuck == 0) {
-            size_t len = left < sizeof piece ? (size_t)left : sizeof piece;
+    speed = send_times(me, peer, tried->best, tried->attempts[tried->best].via, bytes, timeout_ms);
+    tried->is_large = speed < 0 || speed > 0;
+    tried->has_stuck = speed < 0;
+    tried->mb_per_s = speed > 0 ? speed : 0;
+}
 
-            tried->has_stuck = !give(fd, piece, len);
-            left -= len;
-        }
-        if (tried->has_stuck == 0)
-            tried->has_stuck = !take(fd, &hello, sizeof hello);
-        tried->mb_per_s = (float)((double)bytes / (now_us() - begun));
+void probe_each(const struct facts *me, const struct facts *peer, struct tried *tried, size_t bytes,
+                int timeout_ms)
+{
+    for (uint32_t i = 0; i < peer->address_count; i++) {
+        struct attempt *attempt = &tried->attempts[i];
+
+        if (attempt->outcome != REACHED || (peer->addresses[i].is_loopback != 0))
+            continue;
+        attempt->mb_per_s = send_times(me, peer, (int)i, attempt->via, bytes, timeout_ms);
     }
-    close(fd);
 }

@@ -1,7 +1,7 @@
 /* quote.h - a word as a shell must be given it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TCRUN_QUOTE_H
-#define TCRUN_QUOTE_H
+#ifndef TOOLS_QUOTE_H
+#define TOOLS_QUOTE_H
 
 /* The word, in quotes if it needs them; the caller frees it.  NULL: out of memory. */
 char *quote(const char *word);

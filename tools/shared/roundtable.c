@@ -1,6 +1,6 @@
-/* table.c - the ranks sit around a table: a star of connections, or a group. */
+/* roundtable.c - the ranks sit around a table: a star of connections, or a group. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "table.h"
+#include "roundtable.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,12 +53,12 @@ static bool wait_for(int fd, short events, int64_t deadline_ms)
     return poll(&wait, 1, left > 0 ? (int)left : 0) > 0;
 }
 
-static bool send_all(int fd, const void *bytes, size_t len, int64_t deadline_ms)
+bool table_send(int fd, const void *bytes, size_t len, int64_t deadline_ms)
 {
     const char *at = bytes;
 
     while (len > 0) {
-        ssize_t n = send(fd, at, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = write(fd, at, len);
 
         if (n < 0 && errno != EAGAIN && errno != EINTR)
             return false;
@@ -72,12 +72,12 @@ static bool send_all(int fd, const void *bytes, size_t len, int64_t deadline_ms)
     return true;
 }
 
-static bool recv_all(int fd, void *bytes, size_t len, int64_t deadline_ms)
+bool table_recv(int fd, void *bytes, size_t len, int64_t deadline_ms)
 {
     char *at = bytes;
 
     while (len > 0) {
-        ssize_t n = recv(fd, at, len, MSG_DONTWAIT);
+        ssize_t n = read(fd, at, len);
 
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
             return false;
@@ -101,8 +101,8 @@ static bool ask_clock(struct table *table, int64_t deadline_ms)
     for (int i = 0; i < CLOCK_ROUNDS; i++) {
         int64_t sent = wall_ns(), theirs, came;
 
-        if (!send_all(table->conns[0], &sent, sizeof sent, deadline_ms) ||
-            !recv_all(table->conns[0], &theirs, sizeof theirs, deadline_ms))
+        if (!table_send(table->conns[0], &sent, sizeof sent, deadline_ms) ||
+            !table_recv(table->conns[0], &theirs, sizeof theirs, deadline_ms))
             return false;
         came = wall_ns();
         if (came - sent < least) {
@@ -118,10 +118,10 @@ static bool answer_clock(int fd, int64_t deadline_ms)
     for (int i = 0; i < CLOCK_ROUNDS; i++) {
         int64_t asked, now;
 
-        if (!recv_all(fd, &asked, sizeof asked, deadline_ms))
+        if (!table_recv(fd, &asked, sizeof asked, deadline_ms))
             return false;
         now = wall_ns();
-        if (!send_all(fd, &now, sizeof now, deadline_ms))
+        if (!table_send(fd, &now, sizeof now, deadline_ms))
             return false;
     }
     return true;
@@ -150,9 +150,9 @@ static bool admit(struct table *table, int fd, int64_t deadline_ms)
 
     if (limit > deadline_ms)
         limit = deadline_ms;
-    if (!recv_all(fd, &greeting, sizeof greeting, limit) || greeting.magic != GREETING ||
+    if (!table_recv(fd, &greeting, sizeof greeting, limit) || greeting.magic != GREETING ||
         greeting.size != table->size || greeting.rank <= 0 || greeting.rank >= table->size ||
-        table->is_here[greeting.rank] != 0 || !send_all(fd, &mine, sizeof mine, limit) ||
+        table->is_here[greeting.rank] != 0 || !table_send(fd, &mine, sizeof mine, limit) ||
         !answer_clock(fd, limit))
         return false;
     table->conns[greeting.rank] = fd;
@@ -165,7 +165,7 @@ static void admit_all(struct table *table, int64_t deadline_ms)
     int here = 1;
 
     while (here < table->size && wait_for(table->listener, POLLIN, deadline_ms)) {
-        int fd = accept4(table->listener, NULL, NULL, SOCK_CLOEXEC);
+        int fd = accept4(table->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
         if (fd < 0)
             continue;
@@ -201,8 +201,8 @@ static bool greet(struct table *table, int fd, int64_t deadline_ms)
 {
     struct greeting mine = {GREETING, table->rank, table->size}, theirs;
 
-    if (!send_all(fd, &mine, sizeof mine, deadline_ms) ||
-        !recv_all(fd, &theirs, sizeof theirs, deadline_ms) || theirs.magic != GREETING ||
+    if (!table_send(fd, &mine, sizeof mine, deadline_ms) ||
+        !table_recv(fd, &theirs, sizeof theirs, deadline_ms) || theirs.magic != GREETING ||
         theirs.size != table->size)
         return false;
     table->conns[0] = fd;
@@ -277,7 +277,7 @@ static bool take_seat(struct table *table, const char *url_text, int64_t deadlin
 
 static bool make_table(struct table *table, int rank, int size)
 {
-    *table = (struct table){.rank = rank, .size = size, .listener = -1};
+    *table = (struct table){.rank = rank, .size = size, .listener = -1, .out = -1};
     table->conns = calloc((size_t)size, sizeof *table->conns);
     table->is_here = calloc((size_t)size, sizeof *table->is_here);
     if (table->conns == NULL || table->is_here == NULL)
@@ -313,6 +313,17 @@ bool table_open_group(struct table *table, tc_dist_ctx *group)
     return true;
 }
 
+bool table_open_pipes(struct table *table, int rank, int size, int in, int out)
+{
+    if (!make_table(table, rank, size))
+        return false;
+    fcntl(in, F_SETFL, fcntl(in, F_GETFL) | O_NONBLOCK);
+    fcntl(out, F_SETFL, fcntl(out, F_GETFL) | O_NONBLOCK);
+    table->conns[0] = in;
+    table->out = out;
+    return true;
+}
+
 void table_close(struct table *table)
 {
     for (int i = 0; table->conns != NULL && i < table->size; i++)
@@ -320,9 +331,11 @@ void table_close(struct table *table)
             close(table->conns[i]);
     if (table->listener >= 0)
         close(table->listener);
+    if (table->out >= 0)
+        close(table->out);
     free(table->conns);
     free(table->is_here);
-    *table = (struct table){.listener = -1};
+    *table = (struct table){.listener = -1, .out = -1};
 }
 
 /* ---- Exchanging ------------------------------------------------------------------------------ */
@@ -341,15 +354,15 @@ static void collect(struct table *table, char *all, size_t len, int64_t deadline
     for (int i = 1; i < table->size; i++) {
         char *theirs = all + (size_t)i * len;
 
-        if (table->conns[i] >= 0 && !recv_all(table->conns[i], theirs, len, deadline_ms)) {
+        if (table->conns[i] >= 0 && !table_recv(table->conns[i], theirs, len, deadline_ms)) {
             lose(table, i);
             memset(theirs, 0, len);
         }
     }
     for (int i = 1; i < table->size; i++)
         if (table->conns[i] >= 0 &&
-            (!send_all(table->conns[i], table->is_here, (size_t)table->size, deadline_ms) ||
-             !send_all(table->conns[i], all, bytes, deadline_ms)))
+            (!table_send(table->conns[i], table->is_here, (size_t)table->size, deadline_ms) ||
+             !table_send(table->conns[i], all, bytes, deadline_ms)))
             lose(table, i);
 }
 
@@ -370,13 +383,13 @@ bool table_exchange(struct table *table, const void *mine, size_t len, void *all
         return over_group(table, mine, len, all);
     memset(all, 0, len * (size_t)table->size);
     memcpy((char *)all + (size_t)table->rank * len, mine, len);
-    if (table->rank == 0) {
+    if (table->rank == 0 && table->out < 0) {
         collect(table, all, len, deadline_ms);
         return true;
     }
     /* Rank 0 waits for others first, each of them as long. */
-    return send_all(table->conns[0], mine, len, deadline_ms) &&
-           recv_all(table->conns[0], table->is_here, (size_t)table->size,
-                    deadline_ms + timeout_ms) &&
-           recv_all(table->conns[0], all, len * (size_t)table->size, deadline_ms + timeout_ms);
+    return table_send(table->out >= 0 ? table->out : table->conns[0], mine, len, deadline_ms) &&
+           table_recv(table->conns[0], table->is_here, (size_t)table->size,
+                      deadline_ms + timeout_ms) &&
+           table_recv(table->conns[0], all, len * (size_t)table->size, deadline_ms + timeout_ms);
 }
