@@ -36,10 +36,9 @@ foreach(section 1 3 5 7)
 endforeach()
 
 # Completions of bash are named as the tool; a unit of systemd is a template.
-file(GLOB completions CONFIGURE_DEPENDS tools/completion/*.bash)
-foreach(completion IN LISTS completions)
-    cmake_path(GET completion STEM tool)
-    install(FILES ${completion} RENAME ${tool} COMPONENT tools
+# One file knows all tools; bash looks for it under the name of each.
+foreach(tool tcconfig tcdoctor tcdump tcinfo tcperf tcrun tcstat)
+    install(FILES tools/completion/tcdist.bash RENAME ${tool} COMPONENT tools
             DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 endforeach()
 file(GLOB units CONFIGURE_DEPENDS examples/systemd/*.service examples/systemd/*.target)

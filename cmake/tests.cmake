@@ -140,7 +140,7 @@ foreach(name test_hosts)
 endforeach()
 
 # Hosts in networks of their own, as chaos has them.
-foreach(name test_tcrun_ssh test_tcdoctor)
+foreach(name test_tcrun_ssh test_tcdoctor test_tcconfig)
     target_sources(${name} PRIVATE tests/chaos/lab.c tests/chaos/wan.c)
 endforeach()
 
@@ -297,6 +297,8 @@ if(NOT TCDIST_SANITIZE)
     tcdist_add_house_test(docs_code
         ${house}/check_docs.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
 endif()
+tcdist_add_house_test(completion
+    ${house}/check_completion.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
 tcdist_add_house_test(scripts ${house}/check_scripts.sh ${PROJECT_SOURCE_DIR})
 if(NOT TCDIST_SANITIZE)
     tcdist_add_house_test(exports

@@ -11,7 +11,7 @@
  *
  * They share the file system.  Keys and configuration lie in a folder that goes with the lab.
  */
-enum { SSH_LAB_HOSTS = 3 };
+enum { SSH_LAB_HOSTS = 4 };
 
 struct ssh_lab {
     char folder[64];

@@ -4,13 +4,17 @@
 
 #include <dirent.h>
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,6 +22,9 @@
 #include "tcdist/tcdist.h"
 
 #define MAGIC UINT32_C(0x64743176)
+
+/* SIOCGIWNAME, which only wireless links answer; its header and <net/if.h> exclude each other. */
+enum { WIRELESS_NAME = 0x8B01 };
 
 /* FNV-1a of the system's boot number, and of name and network where containers share it. */
 static uint64_t hash_machine(const char *host)
@@ -52,23 +59,6 @@ static void read_line(const char *path, char *line, size_t room)
     line[strcspn(line, "\n")] = '\0';
 }
 
-static long read_number(const char *name, const char *what)
-{
-    char path[160], line[32];
-
-    (void)snprintf(path, sizeof path, "/sys/class/net/%s/%s", name, what);
-    read_line(path, line, sizeof line);
-    return strtol(line, NULL, 10);
-}
-
-static bool has_entry(const char *name, const char *what)
-{
-    char path[160];
-
-    (void)snprintf(path, sizeof path, "/sys/class/net/%s/%s", name, what);
-    return access(path, F_OK) == 0;
-}
-
 /* The last part of where a link of the file system leads; "". */
 static void read_last(const char *name, const char *what, char *last, size_t room)
 {
@@ -82,30 +72,56 @@ static void read_last(const char *name, const char *what, char *last, size_t roo
     (void)snprintf(last, room, "%.*s", (int)room - 1, slash != NULL ? slash + 1 : target);
 }
 
-static uint8_t kind_of(const char *name, unsigned flags)
+/* The kernel is asked by name: what lies under /sys may be that of another network namespace. */
+static bool ask_link(int fd, const char *name, unsigned long request, struct ifreq *answer)
 {
-    long type = read_number(name, "type");
-    char driver[64];
+    (void)snprintf(answer->ifr_name, sizeof answer->ifr_name, "%s", name);
+    return ioctl(fd, request, answer) == 0;
+}
 
-    read_last(name, "device/driver", driver, sizeof driver);
+static uint8_t kind_of(int fd, const char *name, unsigned flags)
+{
+    struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
+    struct ifreq request = {.ifr_data = (void *)&driver};
+    int type = -1;
+
     if ((flags & IFF_LOOPBACK) != 0)
         return LINK_LOOPBACK;
-    if (strncmp(driver, "thunderbolt", 11) == 0)
+    if (!ask_link(fd, name, SIOCETHTOOL, &request))
+        driver.driver[0] = '\0';
+    if (strncmp(driver.driver, "thunderbolt", 11) == 0)
         return LINK_THUNDERBOLT;
-    if (has_entry(name, "wireless"))
-        return LINK_WIRELESS;
-    if (has_entry(name, "bridge"))
+    if (strcmp(driver.driver, "bridge") == 0)
         return LINK_BRIDGE;
-    if (type == 32)
+    if (ask_link(fd, name, WIRELESS_NAME, &request))
+        return LINK_WIRELESS;
+    if (ask_link(fd, name, SIOCGIFHWADDR, &request))
+        type = request.ifr_hwaddr.sa_family;
+    if (type == ARPHRD_INFINIBAND)
         return LINK_INFINIBAND;
-    return type == 1 ? LINK_ETHERNET : LINK_OTHER;
+    return type == ARPHRD_ETHER ? LINK_ETHERNET : LINK_OTHER;
+}
+
+static void ask_all(struct link_facts *link, unsigned flags)
+{
+    struct ethtool_cmd settings = {.cmd = ETHTOOL_GSET};
+    struct ifreq request = {.ifr_data = (void *)&settings};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    link->kind = kind_of(fd, link->name, flags);
+    if (ask_link(fd, link->name, SIOCETHTOOL, &request) &&
+        ethtool_cmd_speed(&settings) != (uint32_t)SPEED_UNKNOWN)
+        link->speed_mbit = ethtool_cmd_speed(&settings);
+    if (ask_link(fd, link->name, SIOCGIFMTU, &request))
+        link->mtu = (uint32_t)request.ifr_mtu;
+    if (fd >= 0)
+        close(fd);
 }
 
 /* The place of a link, which is described when it is met first; LINKS_MAX: there are too many. */
 static uint32_t find_link(struct facts *facts, const char *name, unsigned flags)
 {
     struct link_facts *link;
-    long speed;
     uint32_t i;
 
     for (i = 0; i < facts->link_count; i++)
@@ -116,12 +132,9 @@ static uint32_t find_link(struct facts *facts, const char *name, unsigned flags)
     link = &facts->links[facts->link_count++];
     (void)snprintf(link->name, sizeof link->name, "%s", name);
     read_last(name, "master", link->master, sizeof link->master);
-    link->kind = kind_of(name, flags);
     link->is_up = (flags & IFF_UP) != 0;
     link->has_carrier = (flags & IFF_RUNNING) != 0;
-    link->mtu = (uint32_t)read_number(name, "mtu");
-    speed = read_number(name, "speed");
-    link->speed_mbit = speed > 0 ? (uint32_t)speed : 0;
+    ask_all(link, flags);
     return i;
 }
 

@@ -64,6 +64,10 @@ bool hosts_is_address(const char *name);
 /* A name of a variable, '=' and a value. */
 bool hosts_is_setting(const char *setting);
 
+/* A name of this host: localhost, its own name, or one of its addresses. */
+bool hosts_is_own(const char *name);
+bool hosts_is_loopback(const char *name);
+
 /* ---- Inside: for the readers --------------------------------------------------------------- */
 
 /* Memory that lives as long as the list; NULL: there is none. */

@@ -2,9 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "world.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -14,55 +11,7 @@
 
 #define LOOPBACK "127.0.0.1"
 
-/* ---- Which names are this machine's ---------------------------------------------------------- */
-
-static bool has_address(const char *address)
-{
-    struct ifaddrs *list = NULL;
-    bool is_found = false;
-
-    if (getifaddrs(&list) != 0)
-        return false;
-    for (const struct ifaddrs *at = list; at != NULL && !is_found; at = at->ifa_next) {
-        char text[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-        socklen_t len;
-
-        if (at->ifa_addr == NULL)
-            continue;
-        if (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6)
-            continue;
-        len = at->ifa_addr->sa_family == AF_INET ? sizeof(struct sockaddr_in)
-                                                 : sizeof(struct sockaddr_in6);
-        is_found =
-            getnameinfo(at->ifa_addr, len, text, sizeof text, NULL, 0, NI_NUMERICHOST) == 0 &&
-            strcmp(text, address) == 0;
-    }
-    freeifaddrs(list);
-    return is_found;
-}
-
-static bool is_loopback_name(const char *name)
-{
-    return strcmp(name, "localhost") == 0 || strncmp(name, "127.", 4) == 0 ||
-           strcmp(name, "::1") == 0;
-}
-
-/* A name with a user in it is left to ssh: that user is someone else perhaps. */
-static bool is_own_name(const char *name)
-{
-    char own[HOST_NAME_ROOM] = "";
-
-    if (is_loopback_name(name))
-        return true;
-    if (hosts_is_address(name))
-        return has_address(name);
-    if (gethostname(own, sizeof own - 1) != 0)
-        return false;
-    if (strcmp(name, own) == 0)
-        return true;
-    own[strcspn(own, ".")] = '\0';
-    return own[0] != '\0' && strcmp(name, own) == 0;
-}
+/* ---- How others reach this machine ----------------------------------------------------------- */
 
 /* The address from which this machine would send to another one. */
 static void find_own_address(const char *peer, char own[HOST_NAME_ROOM])
@@ -90,7 +39,7 @@ static void find_own_address(const char *peer, char own[HOST_NAME_ROOM])
 
 static unsigned find_machine(struct world *world, const char *name)
 {
-    bool is_local = is_own_name(name);
+    bool is_local = hosts_is_own(name);
     unsigned i;
 
     for (i = 0; i < world->machine_count; i++) {
@@ -198,7 +147,7 @@ const char *world_address(const struct world *world, unsigned rank, size_t index
         return host->ip_count > 0 ? address : LOOPBACK;
     /* What this machine calls itself says nothing to others. */
     if (world->machines[world->places[rank].machine].is_local &&
-        (is_loopback_name(address) || host->ip_count == 0))
+        (hosts_is_loopback(address) || host->ip_count == 0))
         return world->own_address[0] != '\0' ? world->own_address : NULL;
     return address;
 }

@@ -1,0 +1,202 @@
+/* options.c - what the command line says. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "facts.h"
+#include "tcdist/version.h"
+
+enum {
+    KEY_HOSTS = 256,
+    KEY_HOSTFILE,
+    KEY_SSH,
+    KEY_REMOTE,
+    KEY_OVER,
+    KEY_BACKEND,
+    KEY_OUTPUT,
+    KEY_FORM,
+    KEY_IGNORE,
+    KEY_SETUP,
+    KEY_NO_SETUP,
+    KEY_DOT,
+    KEY_VERBOSE,
+    KEY_TRY,
+    KEY_LARGE,
+    KEY_ENV
+};
+
+enum { TRY_MS = 2000, LARGE_BYTES = 8 << 20 };
+
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
+
+const char *argp_program_version = "tcconfig (tcdist) " TEXT(TC_VERSION_MAJOR) "." TEXT(
+    TC_VERSION_MINOR) "." TEXT(TC_VERSION_PATCH);
+
+static const struct argp_option argp_options[] = {
+    {NULL, 0, NULL, 0, "Which hosts:", 1},
+    {"hosts", KEY_HOSTS, "HOST[:N],...", 0, "These hosts, with N ranks on each (1)", 0},
+    {"hostfile", KEY_HOSTFILE, "FILE", 0, "The hosts of FILE", 0},
+    {"ssh", KEY_SSH, "COMMAND", 0, "Reach other hosts by COMMAND, which may have options (ssh)", 0},
+    {"remote-tcconfig", KEY_REMOTE, "PATH", 0,
+     "Where tcconfig is on other hosts (where it is here, or on their PATH)", 0},
+    {"ignore-unreachable", KEY_IGNORE, NULL, 0, "Go on without hosts that can't be reached", 0},
+    {NULL, 0, NULL, 0, "What counts:", 2},
+    {"over", KEY_OVER, "KIND", 0, "Links of one kind: any, ethernet or thunderbolt (any)", 0},
+    {"backend", KEY_BACKEND, "NAME", 0,
+     "What is to carry the group: any, ring, tcp, rdma, jaccl or jaccl-ring (the best there is)",
+     0},
+    {"try", KEY_TRY, "SECONDS", 0, "Wait so long for an address to answer (2)", 0},
+    {"large", KEY_LARGE, "MIB", 0, "Send so much to measure a speed; 0: measure none (8)", 0},
+    {NULL, 0, NULL, 0, "What is made of it:", 3},
+    {"output-hostfile", KEY_OUTPUT, "FILE", 0, "Write the host file to FILE", 0},
+    {"output", KEY_OUTPUT, "FILE", OPTION_ALIAS, NULL, 0},
+    {"form", KEY_FORM, "FORM", 0, "Of the host file: dictionary, list or plain (dictionary)", 0},
+    {"env", KEY_ENV, "NAME=VALUE", 0, "A variable for the ranks, in the host file", 0},
+    {"dot", KEY_DOT, NULL, 0, "Draw who reaches whom for GraphViz, and nothing else", 0},
+    {"auto-setup", KEY_SETUP, NULL, 0, "Give addresses to links that have none, as root there", 0},
+    {"no-auto-setup", KEY_NO_SETUP, NULL, 0, "Only say the commands that would (default)", 0},
+    {"verbose", KEY_VERBOSE, NULL, 0, "Say each address that was tried", 0},
+    {0},
+};
+
+static int choose(const char *arg, const char *const *names, struct argp_state *state)
+{
+    for (int i = 0; names[i] != NULL; i++)
+        if (strcmp(arg, names[i]) == 0)
+            return i;
+    argp_error(state, "'%s' is not known here", arg);
+    return 0;
+}
+
+static double parse_number(const char *arg, double least, double most, struct argp_state *state)
+{
+    char *end;
+    double value;
+
+    errno = 0;
+    value = strtod(arg, &end);
+    if (errno != 0 || end == arg || *end != '\0' || !(value >= least && value <= most))
+        argp_error(state, "'%s' is no number from %g to %g", arg, least, most);
+    return value;
+}
+
+static void parse_hosts(struct options *options, const char *arg, bool is_file,
+                        struct argp_state *state)
+{
+    char why[HOSTS_WHY_ROOM];
+    bool is_good;
+
+    if (options->hosts.count > 0)
+        argp_error(state, "give --hosts or --hostfile once");
+    is_good = is_file ? hosts_read(&options->hosts, arg, why)
+                      : hosts_parse_names(&options->hosts, arg, why);
+    if (!is_good)
+        argp_error(state, "%s", why);
+    if (options->hosts.count > RANKS_MAX)
+        argp_error(state, "more than %d hosts", RANKS_MAX);
+}
+
+static error_t parse_output_option(int key, char *arg, struct argp_state *state)
+{
+    static const char *const forms[] = {"list", "dictionary", "plain", NULL};
+    struct options *options = state->input;
+
+    switch (key) {
+    case KEY_OUTPUT:
+        options->output = arg;
+        return 0;
+    case KEY_FORM:
+        options->form = (enum hosts_form)choose(arg, forms, state);
+        return 0;
+    case KEY_ENV:
+        if (!hosts_is_setting(arg))
+            argp_error(state, "'%s' is not NAME=VALUE", arg);
+        options->env[options->env_count++] = arg;
+        return 0;
+    case KEY_DOT:
+        options->draws = true;
+        return 0;
+    case KEY_SETUP:
+    case KEY_NO_SETUP:
+        options->sets_up = key == KEY_SETUP;
+        return 0;
+    case KEY_VERBOSE:
+        options->is_verbose = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    static const char *const kinds[] = {"any", "ethernet", "thunderbolt", NULL};
+    static const char *const backends[] = {"any",   "ring",       "tcp", "rdma",
+                                           "jaccl", "jaccl-ring", NULL};
+    struct options *options = state->input;
+
+    switch (key) {
+    case KEY_HOSTS:
+    case KEY_HOSTFILE:
+        parse_hosts(options, arg, key == KEY_HOSTFILE, state);
+        return 0;
+    case KEY_SSH:
+        options->ssh = arg;
+        return 0;
+    case KEY_REMOTE:
+        options->remote_tcconfig = arg;
+        return 0;
+    case KEY_IGNORE:
+        options->ignores_unreachable = true;
+        return 0;
+    case KEY_OVER:
+        options->over = (enum over)choose(arg, kinds, state);
+        return 0;
+    case KEY_BACKEND:
+        options->backend = backends[choose(arg, backends, state)];
+        return 0;
+    case KEY_TRY:
+        options->try_ms = (int)(parse_number(arg, 0.1, 1000, state) * 1000);
+        return 0;
+    case KEY_LARGE:
+        options->large_bytes = (size_t)(parse_number(arg, 0, 65536, state) * 1048576);
+        return 0;
+    case ARGP_KEY_END:
+        if (options->hosts.count == 0)
+            argp_error(state, "name the hosts: --hosts or --hostfile");
+        return 0;
+    default:
+        return parse_output_option(key, arg, state);
+    }
+}
+
+void options_parse(struct options *options, int argc, char **argv)
+{
+    static const struct argp argp = {
+        .options = argp_options,
+        .parser = parse_option,
+        .doc = "Find out over ssh what hosts have and who reaches whom, by which interface and how "
+               "fast, and write a host file for tcrun and mlx.launch.\v"
+               "The exit code is 0 when the hosts form a mesh or a ring, 1 when they do not or a "
+               "host can't be reached, and 2 after other troubles.",
+    };
+
+    *options = (struct options){
+        .ssh = "ssh", .form = HOSTS_DICTIONARY, .try_ms = TRY_MS, .large_bytes = LARGE_BYTES};
+    argp_err_exit_status = EXIT_TROUBLE;
+    options->env = calloc((size_t)argc + 1, sizeof *options->env);
+    if (options->env == NULL || argp_parse(&argp, argc, argv, 0, NULL, options) != 0)
+        exit(EXIT_TROUBLE);
+}
+
+void options_fini(struct options *options)
+{
+    hosts_fini(&options->hosts);
+    free(options->env);
+    options->env = NULL;
+}
