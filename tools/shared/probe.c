@@ -367,41 +367,47 @@ static void settle(const struct facts *me, const struct facts *peer, struct tria
         tried->best = (int8_t)trial->address;
 }
 
-static void begin(const struct facts *me, const struct facts *peer, uint32_t address, int link,
-                  struct tried *tried, struct trial *trials, size_t *count)
+/* All that have begun to one peer. */
+struct trials {
+    const struct facts *me, *peer;
+    struct tried *tried;
+    struct trial at[TRIALS_MAX];
+    size_t count;
+};
+
+static void begin(struct trials *trials, uint32_t address, int link)
 {
     int error = 0;
-    int fd = begin_connect(&peer->addresses[address], peer->probe_port,
-                           link >= 0 ? me->links[link].name : NULL, &error);
+    int fd = begin_connect(&trials->peer->addresses[address], trials->peer->probe_port,
+                           link >= 0 ? trials->me->links[link].name : NULL, &error);
 
     if (fd >= 0)
-        trials[(*count)++] = (struct trial){fd, address, (int8_t)link};
+        trials->at[trials->count++] = (struct trial){fd, address, (int8_t)link};
     else if (link < 0)
-        note_error(&tried->attempts[address], error);
+        note_error(&trials->tried->attempts[address], error);
 }
 
 /* Loopback leads to another host's rank only where there is none of it. */
 static void try_rank(const struct facts *me, const struct facts *peer, struct tried *tried,
                      int timeout_ms)
 {
-    struct trial trials[TRIALS_MAX];
+    struct trials trials = {.me = me, .peer = peer, .tried = tried};
     int64_t deadline_ms = table_now_ms() + timeout_ms;
-    size_t count = 0;
 
     for (uint32_t i = 0; i < peer->address_count; i++) {
         if (peer->addresses[i].is_loopback != 0 && peer->machine != me->machine)
             continue;
         if (peer->addresses[i].is_scoped == 0) {
-            begin(me, peer, i, -1, tried, trials, &count);
+            begin(&trials, i, -1);
             continue;
         }
         for (uint32_t k = 0; k < me->link_count; k++)
             if (me->links[k].kind != LINK_LOOPBACK && me->links[k].has_carrier != 0 &&
                 peer->machine != me->machine)
-                begin(me, peer, i, (int)k, tried, trials, &count);
+                begin(&trials, i, (int)k);
     }
-    for (size_t i = 0; i < count; i++)
-        settle(me, peer, &trials[i], tried, deadline_ms, timeout_ms);
+    for (size_t i = 0; i < trials.count; i++)
+        settle(me, peer, &trials.at[i], tried, deadline_ms, timeout_ms);
 }
 
 void probe_reach(const struct facts *all, const uint8_t *is_here, int rank, struct tried *tried,

@@ -207,7 +207,7 @@ void choice_fini(struct choice *choice)
 
 /* ---- The host file --------------------------------------------------------------------------- */
 
-/* Whether those who have to reach address i of a host do: all others, or in a ring the one before. */
+/* Whether those who have to reach address i of a host do: all others, or a ring's one before. */
 static bool is_useful(const struct choice *choice, const struct survey *survey,
                       const struct options *options, int at, uint32_t i)
 {

@@ -155,7 +155,7 @@ static void end(struct line *line)
 
 /* ---- What agents say ------------------------------------------------------------------------- */
 
-/* Reads up to the agent's first words and through its version; false: why says what came instead. */
+/* Reads the agent's first words and its version; false: why says what came instead. */
 static bool hear_start(const struct line *line, int64_t deadline_ms, char why[WHY_ROOM])
 {
     static const char start_text[] = AGENT_START;

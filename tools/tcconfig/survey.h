@@ -29,13 +29,13 @@ bool survey_command(const struct options *options, const char *host, const char 
 
 const struct tried *survey_tried(const struct survey *survey, int from, int to);
 
-/* ---- agent.c: the same from the side of a host ------------------------------------------------ */
+/* ---- agent.c: the same from the side of a host ----------------------------------------------- */
 
 /* What an agent says first, so that both know they are of one kind. */
 #define AGENT_START "\ntcconfig-agent "
 const char *agent_version(void);
 
-/* "--agent=RANK/SIZE/TRY_MS/BYTES": answers over standard input and output; returns an exit code. */
+/* "--agent=RANK/SIZE/TRY_MS/BYTES": answers over standard input and output; gives an exit code. */
 int agent_run(const char *place);
 
 #endif

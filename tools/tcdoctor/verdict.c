@@ -9,8 +9,8 @@
 /* Clocks apart so far make logs and traces of two hosts hard to read together. */
 #define CLOCK_NS INT64_C(500000000)
 
-/* A link that takes so much longer than is usual here is worth a word, though it may have been busy:
- * it is no fault. */
+/* A link that takes so much longer than is usual here is worth a word; it may just have been busy,
+ * so that it is no fault. */
 #define SLOW_RATIO 4.0F
 
 enum { TOLD_MAX = 40 }; /* of one kind: a thousand ranks behind one firewall need no more */
