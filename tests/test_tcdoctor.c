@@ -58,6 +58,29 @@ static void a_process_alone_is_well(void **state)
     tool_close(&run);
 }
 
+/* Each forms groups of its own, however many do so at a time. */
+static void jobs_side_by_side_do_not_meet(void **state)
+{
+    const char *effort = getenv("TCDIST_TEST_EFFORT");
+    int pairs = effort != NULL && strcmp(effort, "full") == 0 ? 100 : 5;
+
+    (void)state;
+    for (int i = 0; i < pairs; i++) {
+        struct tool_run runs[2];
+
+        for (int k = 0; k < 2; k++)
+            tool_start(&runs[k], NULL,
+                       (const char *const[]){"tcdoctor", "-n", "2", "--large=0", NULL});
+        for (int k = 0; k < 2; k++) {
+            tool_finish(&runs[k]);
+            if (runs[k].exit_code != 0)
+                fail_msg("job %d: %s%s", 2 * i + k, runs[k].out.data, runs[k].err.data);
+            tool_close(&runs[k]);
+        }
+    }
+    printf("%d jobs, two at a time\n", 2 * pairs);
+}
+
 /* A port that this test holds, so that nobody answers there; the URL of it. */
 static int hold_port(char url[64])
 {
@@ -228,6 +251,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_of_this_host_are_well),
         cmocka_unit_test(a_process_alone_is_well),
+        cmocka_unit_test(jobs_side_by_side_do_not_meet),
         cmocka_unit_test(who_does_not_come_is_named),
         cmocka_unit_test(a_place_that_is_a_file_does_too),
         cmocka_unit_test(hosts_that_are_well_are_said_to_be),
