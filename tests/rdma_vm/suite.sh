@@ -78,6 +78,163 @@ case_loss()
     return "$status"
 }
 
+# ---- tcdist --------------------------------------------------------------------------------------
+
+port=24000
+
+# ranks N COMMAND...: N ranks, each on the device of its number, that meet at rdma://.  Their output
+# goes to $work/rank.N, their processes into pids; the caller waits.
+ranks()
+{
+    local size=$1 r
+    shift
+    pids=()
+    port=$((port + 1))
+    for ((r = 0; r < size; r++)); do
+        env TCDIST_RANK="$r" TCDIST_WORLD_SIZE="$size" TCDIST_RENDEZVOUS="rdma://10.77.0.1:$port" \
+            TCDIST_RDMA="1,device=rxe$r" TCDIST_SHM=0 TCDIST_TIMEOUT=60 TCDIST_LOG=error \
+            timeout 60 "$@" >"$work/rank.$r" 2>&1 &
+        pids+=("$!")
+    done
+    started+=("${pids[@]}")
+}
+
+# All of them, with exit status 0.
+await_ranks()
+{
+    local r status=0
+    for r in "${!pids[@]}"; do
+        wait "${pids[r]}" || {
+            echo "rank $r: exit status $?"
+            cat "$work/rank.$r"
+            status=1
+        }
+    done
+    started=()
+    return "$status"
+}
+
+# Packets that a device has sent.
+sent() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"; }
+
+perf=(tools/tcperf --loop manual --out-of-place --budget 0.02)
+
+case_tcinfo()
+{
+    local listed
+    listed=$(TCDIST_RDMA=1 "$build/tools/tcinfo") || return
+    echo "$listed"
+    [[ $(grep -c 'port 1: active, ethernet, RC, MTU 4096, software' <<<"$listed") -ge 2 ]] &&
+        grep -q 'GID 1, RoCE v2, 10.77.0.1' <<<"$listed"
+}
+
+# Every element of every result is compared, and it was RDMA.
+case_perf()
+{
+    local size before after
+    for size in 2 4; do
+        before=$(sent "rxe$((size - 1))")
+        ranks "$size" "$build/${perf[0]}" "${perf[@]:1}" -b 8 -e 64K -f 8192 \
+            --op allreduce,broadcast,alltoall
+        await_ranks || return
+        grep -q '^# wrong elements: 0' "$work/rank.0" || fail "$(<"$work/rank.0")" || return
+        after=$(sent "rxe$((size - 1))")
+        [[ $after -gt $((before + 100)) ]] || fail "$size ranks: $before, $after packets" || return
+    done
+}
+
+# The collective suite, all ranks on one device; with TCDIST_TEST_EFFORT=full for minutes.
+case_collectives()
+{
+    local size sizes=(2)
+    [[ ${TCDIST_TEST_EFFORT:-} != full ]] || sizes=(2 3 4)
+    for size in "${sizes[@]}"; do
+        env TCDIST_SHM=0 TCDIST_RDMA=1 TCDIST_TEST_EFFORT=quick \
+            CMOCKA_TEST_FILTER="*_${size}_ranks*" "$build/tests/test_collectives" || return
+    done
+}
+
+# The weights are those of TCP, bit for bit.
+case_digits()
+{
+    local train=("$build/examples/digits" --data "$here/../../examples/digits/digits.csv.gz"
+        --epochs 1 --hidden 64) before
+    env TCDIST_SHM=0 TCDIST_RDMA=0 "$build/tools/tcrun" -n 3 -- \
+        "${train[@]}" --weights "$work/tcp.weights" || return
+    before=$(sent rxe2)
+    ranks 3 "${train[@]}" --weights "$work/rdma.weights"
+    await_ranks && cmp "$work/tcp.weights" "$work/rdma.weights" && [[ $(sent rxe2) -gt $before ]]
+}
+
+# gone RANK SECONDS WORDS: the others have ended, and said this.
+gone()
+{
+    local r left=$(($2 * 10))
+    for r in "${!pids[@]}"; do
+        [[ $r -ne $1 ]] || continue
+        while kill -0 "${pids[r]}" 2>/dev/null; do
+            left=$((left - 1))
+            [[ $left -gt 0 ]] || fail "rank $r has not ended: $(<"$work/rank.$r")" || return
+            sleep 0.1
+        done
+        grep -q "$3" "$work/rank.$r" || fail "rank $r: $(<"$work/rank.$r")" || return
+        ! wait "${pids[r]}" || fail "rank $r has noticed nothing" || return
+    done
+}
+
+endless=("${perf[@]}" -b 4K -e 4K --op allreduce -n 1000000)
+
+case_kill()
+{
+    ranks 3 "$build/${endless[0]}" "${endless[@]:1}"
+    sleep 4
+    pkill -KILL -P "${pids[1]}"
+    gone 1 15 "peer_lost: .*rank 1 "
+}
+
+# Neither end can tell which one it is: they agree on one.
+case_link_down()
+{
+    local status
+    ranks 2 "$build/${endless[0]}" "${endless[@]:1}"
+    sleep 4
+    ip link set eth1 down
+    gone -1 40 'peer_lost: .*rank [01] cannot be reached over RDMA any more'
+    status=$?
+    ip link set eth1 up
+    return "$status"
+}
+
+case_lossy()
+{
+    local status
+    tc qdisc add dev eth0 root netem loss 0.5% || return
+    ranks 2 "$build/${perf[0]}" "${perf[@]:1}" -b 8 -e 64K -f 8192 --op allreduce
+    await_ranks && grep -q '^# wrong elements: 0' "$work/rank.0"
+    status=$?
+    tc qdisc del dev eth0 root
+    return "$status"
+}
+
+# Two devices as two hosts, as mlx.launch says it.
+case_jaccl()
+{
+    local r before
+    before=$(sent rxe1)
+    printf '[[null, ["rxe0"]], ["rxe1", null]]\n' >"$work/devices.json"
+    pids=()
+    for r in 0 1; do
+        env MLX_RANK="$r" MLX_IBV_DEVICES="$work/devices.json" \
+            MLX_JACCL_COORDINATOR=10.77.0.1:23999 TCDIST_SHM=0 TCDIST_TIMEOUT=60 TCDIST_LOG=error \
+            timeout 60 "$build/${perf[0]}" "${perf[@]:1}" -b 64K -e 64K --op allreduce \
+            >"$work/rank.$r" 2>&1 &
+        pids+=("$!")
+    done
+    started+=("${pids[@]}")
+    await_ranks || return
+    [[ $(($(sent rxe1) - before)) -gt 100 ]] || fail "no packets: $(<"$work/rank.0")"
+}
+
 # ---- All of them ---------------------------------------------------------------------------------
 
 run_case()
