@@ -52,6 +52,26 @@ static void weights_are_those_of_the_same_history(void **state)
     }
 }
 
+static void who_dies_while_another_joins_stops_nobody(void **state)
+{
+    int seeds = test_effort() == 2 ? 20 : 1;
+
+    (void)state;
+    for (int s = 1; s <= seeds; s++) {
+        struct tool_run train;
+        char seed[16];
+
+        (void)snprintf(seed, sizeof seed, "%d", s);
+        run(&train,
+            ELASTIC("--seed", seed, "--steps", "60", "--kill-every", "10", "--hidden", "16",
+                    "--rows", "8", "--disturb"),
+            0);
+        assert_non_null(strstr(train.out.data, "those of a plain simulation, bit for bit"));
+        assert_true(tool_count(train.out.data, "is killed") >= 2);
+        tool_close(&train);
+    }
+}
+
 static void nobody_has_to_be_killed(void **state)
 {
     struct tool_run train;
@@ -68,6 +88,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_are_those_of_the_same_history),
+        cmocka_unit_test(who_dies_while_another_joins_stops_nobody),
         cmocka_unit_test(nobody_has_to_be_killed),
     };
 

@@ -7,7 +7,7 @@
 
 enum { STEPS_MAX = 100000, ROWS_MAX = 4096, HIDDEN_MAX = 4096 };
 
-enum { KEY_DATA = 256, KEY_HIDDEN, KEY_ROWS, KEY_QUIET };
+enum { KEY_DATA = 256, KEY_HIDDEN, KEY_ROWS, KEY_QUIET, KEY_DISTURB };
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
@@ -20,6 +20,7 @@ static const struct argp_option argp_options[] = {
     {"ranks", 'n', "N", 0, "Workers (4)", 0},
     {"steps", 't', "N", 0, "Steps of training (400)", 0},
     {"kill-every", 'k', "N", 0, "Kill a worker every N steps; another one joins (50; 0: never)", 0},
+    {"disturb", KEY_DISTURB, NULL, 0, "Kill others, or who joins, while one joins", 0},
     {"seed", 's', "S", 0, "Seed of the split, the weights, the samples and the victims (1)", 0},
     {"rows", KEY_ROWS, "N", 0, "Samples of a worker in a step (32)", 0},
     {"hidden", KEY_HIDDEN, "N", 0, "Width of the hidden layers (64)", 0},
@@ -56,6 +57,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_HIDDEN:
         options->hidden = argument_count(arg, HIDDEN_MAX, "hidden units", state);
+        return 0;
+    case KEY_DISTURB:
+        options->disturbs = true;
         return 0;
     case KEY_QUIET:
         options->is_quiet = true;

@@ -17,6 +17,7 @@ struct options {
     size_t rows;       /* samples a worker and step */
     size_t hidden;
     uint64_t seed;
+    bool disturbs; /* kills somebody while another one joins, now and then */
     bool is_quiet;
 };
 

@@ -18,7 +18,7 @@
 #include "rng.h"
 #include "worker.h"
 
-enum { POLL_MS = 20, DELAY_US_MAX = 3000 };
+enum { POLL_MS = 20, DELAY_US_MAX = 3000, JOIN_US_MAX = 30000 };
 
 /* A worker is gone for good once it was killed; its number is not given again. */
 struct started {
@@ -34,6 +34,8 @@ struct supervisor {
     int reports[2], answers[2];
     size_t next_kill; /* step */
     struct rng rng;
+    struct members members; /* of the last step that was told */
+    bool may_disturb;
     bool has_failed;
 };
 
@@ -96,6 +98,8 @@ static void kill_one(struct supervisor *supervisor, const struct members *member
     supervisor->workers[victim].is_killed = true;
     (void)kill(supervisor->workers[victim].pid, SIGKILL);
     supervisor->outcome->killed++;
+    supervisor->may_disturb =
+        supervisor->next_kill + 2 * supervisor->options->kill_every < supervisor->options->steps;
     if (!supervisor->options->is_quiet)
         printf("after step %zu of %zu: worker %" PRIu32 " is killed\n", supervisor->next_kill,
                supervisor->options->steps, victim);
@@ -121,6 +125,7 @@ static void on_step(struct supervisor *supervisor, const struct report *report)
                   are_all_there(supervisor, &report->members) &&
                   report->step + 1 + every < supervisor->options->steps;
 
+    supervisor->members = report->members;
     if (report->step < supervisor->options->steps)
         supervisor->outcome->history[report->step] = report->members;
     if (report->waits)
@@ -132,10 +137,33 @@ static void on_step(struct supervisor *supervisor, const struct report *report)
     supervisor->next_kill += every;
 }
 
+/* Once after each kill: one of those who have trained, of whom some have to be left, or the one who
+ * comes in. */
+static void disturb(struct supervisor *supervisor)
+{
+    struct timespec delay = {.tv_nsec = 1000 * (long)rng_below(&supervisor->rng, JOIN_US_MAX)};
+    const struct members *members = &supervisor->members;
+    uint32_t victim = supervisor->count - 1, there[RANKS_MAX], count = 0;
+
+    for (uint32_t r = 0; r < members->count; r++)
+        if (!supervisor->workers[members->ids[r]].is_killed)
+            there[count++] = members->ids[r];
+    if (count > 2 && rng_below(&supervisor->rng, 3) > 0)
+        victim = there[rng_below(&supervisor->rng, count)];
+    (void)nanosleep(&delay, NULL);
+    supervisor->may_disturb = false;
+    supervisor->workers[victim].is_killed = true;
+    (void)kill(supervisor->workers[victim].pid, SIGKILL);
+    supervisor->outcome->killed++;
+    if (!supervisor->options->is_quiet)
+        printf("                    worker %" PRIu32 " is killed meanwhile\n", victim);
+}
+
 static void on_room(struct supervisor *supervisor, const struct report *report)
 {
     struct place place = {.size = (int)report->members.count,
                           .rank = (int)report->members.count - 1,
+                          .timeout_ms = report->timeout_ms,
                           .listen_fd = -1};
 
     memcpy(place.url, report->url, sizeof place.url);
@@ -144,6 +172,8 @@ static void on_room(struct supervisor *supervisor, const struct report *report)
                supervisor->count, place.rank, place.size);
     if (!start_worker(supervisor, &place))
         supervisor->has_failed = true;
+    else if (supervisor->options->disturbs && supervisor->may_disturb)
+        disturb(supervisor);
 }
 
 static void on_end(struct supervisor *supervisor, const struct report *report)
@@ -185,6 +215,8 @@ static void bury(struct supervisor *supervisor)
                 continue;
             worker->pid = 0;
             supervisor->alive--;
+            if (WIFEXITED(how) && WEXITSTATUS(how) == EXIT_NOT_JOINED)
+                worker->is_killed = true; /* somebody ended while it came in */
             if (!worker->is_killed && (!WIFEXITED(how) || WEXITSTATUS(how) != 0)) {
                 fprintf(stderr, "elastic: worker %" PRIu32 " ended with status %x\n", w,
                         (unsigned)how);

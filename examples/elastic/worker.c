@@ -3,13 +3,18 @@
  *   found or join --> state of rank 0 --> step, step, step … --> end
  *                          ^                   | somebody is lost
  *                          |                   v
- *                          |             the survivors shrink the group, agree on the step
+ *                          |             the survivors shrink the group, agree on the step <--+
+ *                          |                   |                                             |
+ *                          |             all meet anew, with one more -- somebody is lost ---+
  *                          |                   |
- *                          +---- all meet anew, with one more
+ *                          +-------------------+
  *
  * A rank that is lost may take with it what only some of the others have received: of two
  * survivors, one may be one step ahead.  So each keeps the state before its last step, and all go
  * on from the lowest.
+ *
+ * Whoever forms the larger group keeps the one before until all have the state there: where that
+ * does not come about, for a member or the joiner has ended, it goes back and tries again.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker.h"
@@ -25,7 +30,10 @@
 #include "matrix.h"
 #include "tcdist/tcdist.h"
 
-enum { TAG_GRADIENT = 1, TAG_STEP, TAG_STATE, TAG_URL };
+enum { TAG_GRADIENT = 1, TAG_STEP, TAG_STATE, TAG_URL, TAG_FORMED, TAG_KNOWN };
+
+/* Time for a joiner to start and to come, at first; twice as long each time that it did not. */
+enum { JOIN_MS = 2000, JOIN_MS_MAX = 32000, LOOK_MS = 20 };
 
 struct worker {
     const struct options *options;
@@ -34,6 +42,8 @@ struct worker {
     tc_context *context;
     tc_dist_ctx *group;
     size_t step;
+    bool knows;              /* it has the state */
+    bool has_done;           /* a step, with the others */
     float *state, *before;   /* owned: room to receive it; as it was before the last step */
     struct members *history; /* owned: of each step that is done */
 };
@@ -82,9 +92,11 @@ static void tell_step(const struct worker *worker, size_t step, bool waits)
 
 /* ---- Meeting -------------------------------------------------------------------------------- */
 
+/* While it waits it looks whether the group that there is, if any, is whole. */
 static tc_status_t form(struct worker *worker, const struct place *place, tc_dist_ctx **out)
 {
     tc_dist_options options;
+    tc_future *future;
     char identity[32];
 
     (void)snprintf(identity, sizeof identity, "worker-%" PRIu32, worker->place->id);
@@ -94,26 +106,35 @@ static tc_status_t form(struct worker *worker, const struct place *place, tc_dis
     options.rendezvous_url = place->url;
     options.listen_fd = place->listen_fd;
     options.identity = identity;
-    return wait_for(tc_dist_init_async(worker->context, &options, out));
+    options.timeout_ms = place->timeout_ms;
+    future = tc_dist_init_async(worker->context, &options, out);
+    while (worker->group != NULL && tc_future_wait(future, LOOK_MS) == TC_PENDING)
+        if (tc_dist_health(worker->group, NULL) != TC_OK)
+            (void)tc_future_cancel(future);
+    return wait_for(future);
 }
 
-/* All have rank 0's state from here on: whoever has just joined knows nothing. */
-static bool take_state(struct worker *worker)
+/* All have rank 0's state from here on: whoever has just joined knows nothing.  It ends well only
+ * where all have come here. */
+static tc_status_t take_state(struct worker *worker, tc_dist_ctx *group)
 {
     uint64_t step = worker->step;
     tc_status_t status;
 
     lesson_save(&worker->lesson, worker->state);
-    status = wait_for(tc_broadcast_async(worker->group, TAG_STEP, &step, 1, TC_DTYPE_U64, 0, NULL));
+    status = wait_for(tc_broadcast_async(group, TAG_STEP, &step, 1, TC_DTYPE_U64, 0, NULL));
     if (status == TC_OK)
-        status = wait_for(tc_broadcast_async(worker->group, TAG_STATE, worker->state,
+        status = wait_for(tc_broadcast_async(group, TAG_STATE, worker->state,
                                              lesson_state_count(&worker->lesson), TC_DTYPE_F32, 0,
                                              NULL));
+    if (status == TC_OK)
+        status = wait_for(tc_barrier_async(group, TAG_KNOWN, NULL));
     if (status != TC_OK)
-        return say(worker, "take the state of rank 0", status);
+        return status;
     lesson_load(&worker->lesson, worker->state);
     worker->step = (size_t)step;
-    return true;
+    worker->knows = true;
+    return TC_OK;
 }
 
 static int listen_anywhere(char *url, size_t url_bytes)
@@ -129,51 +150,77 @@ static int listen_anywhere(char *url, size_t url_bytes)
     return fd;
 }
 
-/* Meet anew with one more: the first finds a place, and tells the others and the supervisor. */
-static bool grow(struct worker *worker)
+/* The first finds a place, and tells the others and the supervisor. */
+static tc_status_t find_place(struct worker *worker, struct place *place)
+{
+    if (is_first(worker)) {
+        struct report report = {.kind = REPORT_ROOM,
+                                .members.count = (uint32_t)place->size,
+                                .timeout_ms = place->timeout_ms};
+
+        place->listen_fd = listen_anywhere(place->url, sizeof place->url);
+        memcpy(report.url, place->url, sizeof report.url);
+        if (place->listen_fd >= 0)
+            tell(worker, &report);
+    }
+    return wait_for(tc_broadcast_async(worker->group, TAG_URL, place->url, sizeof place->url,
+                                       TC_DTYPE_U8, 0, NULL));
+}
+
+/* Meet anew with one more: TC_OK, TC_ERR_PEER_LOST where a member has ended, TC_ERR_TIMEOUT where
+ * only the joiner did not come about.  The group is the one before unless it is TC_OK. */
+static tc_status_t grow(struct worker *worker, int timeout_ms)
 {
     struct place place = {.rank = tc_dist_rank(worker->group),
                           .size = tc_dist_world_size(worker->group) + 1,
+                          .timeout_ms = timeout_ms,
                           .listen_fd = -1};
     tc_dist_ctx *grown = NULL;
-    tc_status_t status;
+    tc_status_t status = find_place(worker, &place), formed;
+    uint32_t is_formed, are_formed = 0;
 
-    if (is_first(worker)) {
-        struct report report = {.kind = REPORT_ROOM, .members.count = (uint32_t)place.size};
-
-        place.listen_fd = listen_anywhere(place.url, sizeof place.url);
-        memcpy(report.url, place.url, sizeof report.url);
-        if (place.listen_fd >= 0)
-            tell(worker, &report);
-    }
-    status = wait_for(tc_broadcast_async(worker->group, TAG_URL, place.url, sizeof place.url,
-                                         TC_DTYPE_U8, 0, NULL));
-    if (status == TC_OK)
-        status = form(worker, &place, &grown);
     if (status != TC_OK)
-        return say(worker, "form a larger group", status);
+        return status;
+    formed = form(worker, &place, &grown);
+    is_formed = formed == TC_OK;
+    status = wait_for(tc_allreduce_async(worker->group, TAG_FORMED, &is_formed, &are_formed, 1,
+                                         TC_DTYPE_U32, TC_REDUCE_MIN, NULL));
+    if (status == TC_OK && are_formed != 0) {
+        is_formed = take_state(worker, grown) == TC_OK;
+        status = wait_for(tc_allreduce_async(worker->group, TAG_KNOWN, &is_formed, &are_formed, 1,
+                                             TC_DTYPE_U32, TC_REDUCE_MIN, NULL));
+    }
+    if (status == TC_OK && are_formed == 0)
+        status = TC_ERR_TIMEOUT;
+    if (status != TC_OK) {
+        (void)tc_dist_close(grown);
+        return status;
+    }
     (void)tc_dist_finalize(worker->group);
     worker->group = grown;
-    return take_state(worker);
+    return TC_OK;
 }
 
 /* ---- Training ------------------------------------------------------------------------------- */
 
-/* Somebody is lost: the others go on without, then look for another one. */
-static bool recover(struct worker *worker)
+/* Somebody is lost: the others go on without. */
+static bool find_survivors(struct worker *worker)
 {
     uint64_t lowest = worker->step;
     tc_status_t status;
 
     do {
         tc_dist_ctx *shrunk = NULL;
-        uint64_t mine = worker->step;
+        uint64_t mine = worker->knows ? worker->step : UINT64_MAX;
 
         status = tc_dist_shrink(worker->group, &shrunk);
         if (status != TC_OK)
             return say(worker, "find the survivors", status);
         (void)tc_dist_close(worker->group);
         worker->group = shrunk;
+        /* Where the others have gone back to the group before, they have left this one alone. */
+        if (!worker->place->is_founder && !worker->has_done && tc_dist_world_size(shrunk) == 1)
+            exit(EXIT_NOT_JOINED);
         status = wait_for(tc_allreduce_async(shrunk, TAG_STEP, &mine, &lowest, 1, TC_DTYPE_U64,
                                              TC_REDUCE_MIN, NULL));
     } while (status == TC_ERR_PEER_LOST);
@@ -186,7 +233,25 @@ static bool recover(struct worker *worker)
     /* Who was the first before may have ended before it could say so. */
     if (is_first(worker) && worker->step > 0)
         tell_step(worker, worker->step - 1, false);
-    return grow(worker);
+    return true;
+}
+
+/* They look for others until all places are taken; whoever has just joined does too. */
+static bool fill_places(struct worker *worker)
+{
+    int timeout_ms = JOIN_MS;
+
+    while ((size_t)tc_dist_world_size(worker->group) < worker->options->ranks) {
+        tc_status_t status = grow(worker, timeout_ms);
+
+        if (status == TC_ERR_TIMEOUT && timeout_ms < JOIN_MS_MAX)
+            timeout_ms *= 2;
+        if (status == TC_ERR_PEER_LOST && !find_survivors(worker))
+            return false;
+        if (status != TC_OK && status != TC_ERR_TIMEOUT && status != TC_ERR_PEER_LOST)
+            return say(worker, "form a larger group", status);
+    }
+    return true;
 }
 
 static void note_members(struct worker *worker)
@@ -213,6 +278,7 @@ static tc_status_t take_step(struct worker *worker)
     lesson_save(lesson, worker->before);
     lesson_update(lesson);
     note_members(worker);
+    worker->has_done = true;
     worker->step++;
     if (is_first(worker))
         tell_step(worker, worker->step - 1, every > 0 && worker->step % every == 0);
@@ -225,7 +291,7 @@ static bool train(struct worker *worker)
         tc_status_t status = take_step(worker);
 
         if (status == TC_ERR_PEER_LOST) {
-            if (!recover(worker))
+            if (!find_survivors(worker) || !fill_places(worker))
                 return false;
         } else if (status != TC_OK) {
             return say(worker, "add up gradients", status);
@@ -249,13 +315,17 @@ static bool begin(struct worker *worker)
     status = tc_init(&worker->context);
     if (status == TC_OK)
         status = form(worker, worker->place, &worker->group);
-    return status == TC_OK ? take_state(worker) : say(worker, "join", status);
+    if (status == TC_OK)
+        status = take_state(worker, worker->group);
+    if (status != TC_OK && !worker->place->is_founder)
+        exit(EXIT_NOT_JOINED); /* the others have gone back, and look for another one */
+    return status == TC_OK || say(worker, "join", status);
 }
 
 int worker_run(const struct options *options, const struct place *place)
 {
     struct worker worker = {.options = options, .place = place};
-    bool is_well = begin(&worker) && train(&worker);
+    bool is_well = begin(&worker) && fill_places(&worker) && train(&worker);
 
     if (is_well) {
         struct report report = {.kind = REPORT_END,
@@ -263,7 +333,9 @@ int worker_run(const struct options *options, const struct place *place)
                                     matrix_hash(worker.lesson.net.params, worker.lesson.net.count)};
 
         tell(&worker, &report);
-        is_well = tc_dist_finalize(worker.group) == TC_OK;
+        /* Whoever is killed now has done its part. */
+        tc_status_t status = tc_dist_finalize(worker.group);
+        is_well = status == TC_OK || status == TC_ERR_PEER_LOST;
     } else {
         (void)tc_dist_close(worker.group);
     }

@@ -17,7 +17,8 @@ struct report {
     size_t step;
     struct members members;
     char url[64];
-    uint64_t hash; /* of the weights */
+    int timeout_ms; /* of REPORT_ROOM: for so long they wait there */
+    uint64_t hash;  /* of the weights */
 };
 
 /* A worker's beginning. */
@@ -26,9 +27,13 @@ struct place {
     int rank, size;
     bool is_founder;
     char url[64];
-    int listen_fd; /* of the founder that is rank 0; else -1 */
+    int timeout_ms; /* for the others to come; 0: of the context */
+    int listen_fd;  /* of the founder that is rank 0; else -1 */
     int reports, answers;
 };
+
+/* Of a joiner whose group did not come about, since somebody ended just then. */
+enum { EXIT_NOT_JOINED = 3 };
 
 /* Trains to the end; gives the exit code of the process. */
 int worker_run(const struct options *options, const struct place *place);
