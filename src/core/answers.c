@@ -51,10 +51,21 @@ static void note_waits(struct tci_answers *answers, struct said *said,
         said->waits[w] = more[w - 1] < answers->size ? more[w - 1] : -1;
 }
 
+/* A rank that has not entered, and was held up when it was asked first, is late by that, even if
+ * what it was held up by has failed meanwhile. */
+static bool was_held_up(const struct said *said, const struct tci_notice *answer)
+{
+    return said->what == NOT_ENTERED && said->waits[0] >= 0 &&
+           answer->status == TC_ERR_NOT_INITIALIZED && answer->number < 0;
+}
+
 void tci_answers_note(struct tci_answers *answers, int rank, const struct tci_notice *answer)
 {
     struct said *said = &answers->said[rank];
     bool was_counted = said->what == ENTERED || said->what == FINISHED;
+
+    if (was_held_up(said, answer))
+        return;
 
     answers->heard += said->what == SILENT;
     said->what = answer->status == TC_ERR_NOT_INITIALIZED ? NOT_ENTERED

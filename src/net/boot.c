@@ -20,6 +20,9 @@
 #include "net/host.h"
 #include "net/sock.h"
 
+/* Long for a host to acknowledge in, and short for whoever comes late. */
+#define PING_MAX_NS (500 * TCI_NS_PER_MS)
+
 /*   member k                        rank 0
  *      | ------- connect ------------> |    again and again: rank 0 may start later
  *      | ------- JOIN ---------------> |    size, rank, where I listen, host
@@ -30,6 +33,7 @@
  *      |                               |    ... until all have the table
  *      | <------ GO ------------------ |    the group stands
  *      | <------ REFUSE -------------- |    or, at any time: there will be none, and why
+ *      | <------ PING ---------------> |    shortly before the deadline, until READY
  */
 
 uint64_t tci_boot_now(struct tci_boot *boot)
@@ -37,14 +41,30 @@ uint64_t tci_boot_now(struct tci_boot *boot)
     return boot->exec->ops->now_ns(boot->exec);
 }
 
+/* Shortly before the deadline each side says something to the other, so that it is known then
+ * whether there is anybody. */
+static uint64_t ping_ns(const struct tci_boot *boot)
+{
+    uint64_t left_ns = boot->deadline_ns - tci_min(boot->start_ns, boot->deadline_ns);
+
+    if (boot->deadline_ns == TCI_NEVER || boot->has_pinged || boot->is_ended)
+        return TCI_NEVER;
+    return boot->deadline_ns - tci_min(left_ns / 4, PING_MAX_NS);
+}
+
+static void arm(struct tci_boot *boot)
+{
+    uint64_t at_ns = tci_min(tci_min(boot->wake_ns, ping_ns(boot)), TCI_NEVER - 1);
+
+    TC_ASSERT(boot->exec->ops->timer_set(boot->exec, &boot->timer, at_ns) == 0);
+}
+
 void tci_boot_wake(struct tci_boot *boot, uint64_t at_ns)
 {
-    int result = 0;
-
-    if (!boot->is_ended)
-        result =
-            boot->exec->ops->timer_set(boot->exec, &boot->timer, tci_min(at_ns, TCI_NEVER - 1));
-    TC_ASSERT(result == 0);
+    if (boot->is_ended)
+        return;
+    boot->wake_ns = at_ns;
+    arm(boot);
 }
 
 void tci_boot_end(struct tci_boot *boot, tc_status_t status)
@@ -330,6 +350,15 @@ static void on_timer(struct tci_timer *timer)
     if (boot->is_ended) {
         finish(boot);
         return;
+    }
+    if (boot->has_begun && tci_boot_now(boot) >= ping_ns(boot)) {
+        boot->has_pinged = true;
+        if (boot->role->ping != NULL)
+            boot->role->ping(boot);
+        if (tci_boot_now(boot) < boot->wake_ns) {
+            arm(boot);
+            return;
+        }
     }
     tci_boot_wake(boot, TCI_NEVER);
     if (boot->has_begun)

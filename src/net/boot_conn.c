@@ -3,6 +3,8 @@
 #include "net/boot_conn.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -209,6 +211,23 @@ enum tci_boot_read tci_boot_conn_read(struct tci_boot_conn *conn)
         if (conn->got == TCI_BOOT_HEAD && !begin_body(conn))
             return TCI_BOOT_READ_GARBAGE;
     }
+}
+
+void tci_boot_conn_ping(struct tci_boot_conn *conn)
+{
+    if (conn->fd < 0 || !tci_boot_conn_is_idle(conn))
+        return;
+    tci_boot_head_encode(TCI_BOOT_PING, 0, conn->ping);
+    (void)tci_boot_conn_send(conn, conn->ping, sizeof(conn->ping)); /* its end is seen by reading */
+}
+
+bool tci_boot_conn_is_silent(const struct tci_boot_conn *conn)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof(info);
+
+    return conn->fd >= 0 && getsockopt(conn->fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
+           (info.tcpi_unacked > 0 || info.tcpi_probes > 0);
 }
 
 void tci_boot_conn_stop_reading(struct tci_boot_conn *conn)

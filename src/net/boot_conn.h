@@ -45,6 +45,7 @@ struct tci_boot_conn {
         bool is_sealed;
     } out[TCI_BOOT_OUT_MAX];
     unsigned out_count;
+    uint8_t ping[TCI_BOOT_HEAD];
 };
 
 /* Take fd over, and watch it; -1 with errno, and fd closed, when that is refused. */
@@ -75,6 +76,11 @@ static inline bool tci_boot_conn_is_idle(const struct tci_boot_conn *conn)
 {
     return conn->out_count == 0 && (conn->crypt == NULL || tci_crypt_is_flushed(conn->crypt));
 }
+/* Say that this rank is there, so that the peer's host has something to acknowledge; not where
+ * something else is still to be sent. */
+void tci_boot_conn_ping(struct tci_boot_conn *conn);
+/* Whether the peer's host has not acknowledged all that was said. */
+bool tci_boot_conn_is_silent(const struct tci_boot_conn *conn);
 /* Read no more: what comes belongs to the next owner of the descriptor. */
 void tci_boot_conn_stop_reading(struct tci_boot_conn *conn);
 /* Say one last thing (NULL: nothing), if that needs no waiting, and close so that it arrives. */

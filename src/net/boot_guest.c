@@ -9,6 +9,7 @@
 #include "core/base.h"
 #include "net/boot_meet.h"
 #include "net/boot_root.h"
+#include "net/boot_silent.h"
 #include "net/sock.h"
 #include "tcdist/reactor.h"
 
@@ -291,6 +292,9 @@ static void on_message(struct tci_guest *guest)
         root->ready++;
         if (root->ready == root->boot.result.size - 1)
             say_go(root);
+    } else if ((guest->state == TCI_GUEST_JOINED || guest->state == TCI_GUEST_TOLD) &&
+               head->type == TCI_BOOT_PING && head->version == TCI_BOOT_VERSION) {
+        tci_root_pinged(guest);
     } else {
         break_off(guest, "it says things out of turn");
     }

@@ -10,6 +10,7 @@
 #include "core/base.h"
 #include "net/boot_meet.h"
 #include "net/boot_member.h"
+#include "net/boot_silent.h"
 #include "net/iface.h"
 #include "net/sock.h"
 #include "tcdist/reactor.h"
@@ -246,6 +247,9 @@ static void on_message(struct tci_member *member)
         on_table(member);
     } else if (head->type == TCI_BOOT_GO && member->state == TCI_MEMBER_HOLDING) {
         on_go(member);
+    } else if (head->type == TCI_BOOT_PING &&
+               (member->state == TCI_MEMBER_WAITING || member->state == TCI_MEMBER_HOLDING)) {
+        tci_member_pinged(member);
     } else {
         break_off(member, "it says things out of turn");
     }
@@ -483,12 +487,11 @@ static void begin(struct tci_boot *boot)
 static void on_deadline(struct tci_boot *boot)
 {
     struct tci_member *member = tci_container_of(boot, struct tci_member, boot);
-    char where[TCI_ADDR_TEXT], time[32];
+    char time[32];
     const char *last = member->dial != NULL ? tci_dial_last(member->dial) : "";
     unsigned attempts = member->dial != NULL ? tci_dial_attempts(member->dial) : 0;
 
     (void)tci_boot_time(boot, time);
-    (void)tci_addr_print(&member->conn.peer, where);
     if ((member->state == TCI_MEMBER_WAITING || member->state == TCI_MEMBER_HOLDING) &&
         !member->is_in_grace) {
         member->is_in_grace = true;
@@ -519,17 +522,9 @@ static void on_deadline(struct tci_boot *boot)
         break;
     case TCI_MEMBER_PROVING:
     case TCI_MEMBER_JOINING:
-        tci_error_blame(&boot->error, TC_ERR_TIMEOUT, 0, TC_REASON_LOOP_STALLED, "dist_init",
-                        "rank %d is connected to %s for %.80s, but rank 0 has not answered there "
-                        "within %s: see whether it runs",
-                        boot->result.rank, where, boot->text, time);
-        break;
     case TCI_MEMBER_WAITING:
     case TCI_MEMBER_HOLDING:
-        tci_error_set(&boot->error, TC_ERR_TIMEOUT, 0, 0, "dist_init",
-                      "rank 0 at %s knows rank %d, but the group does not stand within %s: other "
-                      "ranks are missing, and rank 0 says which",
-                      where, boot->result.rank, time);
+        tci_member_blame_root(member, time);
         break;
     case TCI_MEMBER_ENDED:
         TC_UNREACHABLE();
@@ -564,5 +559,6 @@ const struct tci_boot_role tci_boot_member = {
     .bytes = sizeof(struct tci_member),
     .begin = begin,
     .on_timer = on_timer,
+    .ping = tci_member_ping,
     .fini = fini,
 };

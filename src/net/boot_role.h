@@ -11,6 +11,7 @@ struct tci_boot_role {
     /* Each ends with tci_boot_end() sooner or later. */
     void (*begin)(struct tci_boot *boot);
     void (*on_timer)(struct tci_boot *boot); /* the time of tci_boot_wake has come */
+    void (*ping)(struct tci_boot *boot);     /* the deadline comes soon; or NULL */
     void (*fini)(struct tci_boot *boot);     /* at any moment after begin */
 };
 
@@ -38,7 +39,9 @@ struct tci_boot {
     char *interfaces; /* owned; or NULL */
     uint64_t start_ns, deadline_ns;
     struct tci_timer timer; /* armed from start to finish, so that to move it takes no memory */
-    bool has_labels;        /* rank 0 was told where ranks are */
+    uint64_t wake_ns;       /* when on_timer is to be called */
+    bool has_pinged;
+    bool has_labels; /* rank 0 was told where ranks are */
     bool has_begun, is_ended;
     tc_status_t status; /* once it has ended */
 

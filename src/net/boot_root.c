@@ -11,6 +11,7 @@
 #include "core/log.h"
 #include "net/boot_meet.h"
 #include "net/boot_root.h"
+#include "net/boot_silent.h"
 #include "net/boot_text.h"
 #include "net/iface.h"
 #include "net/sock.h"
@@ -204,6 +205,7 @@ static void on_deadline(struct tci_root *root)
     struct tci_boot *boot = &root->boot;
     const struct tci_denied *denied = tci_door_denied(root);
     struct tci_boot_missing missing = {.first = -1};
+    int silent = tci_root_find_silent(root);
     char time[32];
 
     (void)tci_boot_time(boot, time);
@@ -224,6 +226,8 @@ static void on_deadline(struct tci_root *root)
     else if (denied != NULL)
         tci_error_blame(&boot->error, TC_ERR_AUTH, denied->rank, denied->reason, "dist_init", "%s",
                         denied->text);
+    else if (silent == 0 || (silent > 0 && root->state != TCI_ROOT_COLLECTING))
+        tci_root_blame_silent(root, silent, time);
     else if (root->state == TCI_ROOT_COLLECTING)
         tci_error_blame(
             &boot->error, TC_ERR_TIMEOUT, missing.first, TC_REASON_NEVER_STARTED, "dist_init",
@@ -283,5 +287,6 @@ const struct tci_boot_role tci_boot_root = {
     .bytes = sizeof(struct tci_root),
     .begin = begin,
     .on_timer = on_timer,
+    .ping = tci_root_ping,
     .fini = fini,
 };

@@ -70,6 +70,7 @@ static bool has_len_of_type(const struct tci_boot_head *head)
     case TCI_BOOT_WELCOME:
     case TCI_BOOT_READY:
     case TCI_BOOT_GO:
+    case TCI_BOOT_PING:
         return head->len == 0;
     case TCI_BOOT_REFUSE:
         return head->len >= TCI_BOOT_REFUSE_FIXED && head->len <= TCI_BOOT_REFUSE_MAX;

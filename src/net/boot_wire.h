@@ -31,11 +31,12 @@ enum tci_boot_type {
     TCI_BOOT_REFUSE = 6,  /* there will be no group, for this reason */
     TCI_BOOT_ROW = 7,     /* who I am, where descriptors are given; passed on */
     /* The proof of a key (auth.h), before all others, and where a link is dialed. */
-    TCI_BOOT_OFFER = 8,  /* who dials: who I am, and what I bring */
-    TCI_BOOT_ANSWER = 9, /* who was dialed: the same, and the proof of it */
-    TCI_BOOT_PROOF = 10, /* who dials: the proof */
-    TCI_BOOT_DENY = 11,  /* either: I do not go on, for this reason */
-    TCI_BOOT_FINISH = 12 /* who was dialed: I believe you */
+    TCI_BOOT_OFFER = 8,   /* who dials: who I am, and what I bring */
+    TCI_BOOT_ANSWER = 9,  /* who was dialed: the same, and the proof of it */
+    TCI_BOOT_PROOF = 10,  /* who dials: the proof */
+    TCI_BOOT_DENY = 11,   /* either: I do not go on, for this reason */
+    TCI_BOOT_FINISH = 12, /* who was dialed: I believe you */
+    TCI_BOOT_PING = 13    /* either, before a deadline: I am here; rank 0 answers with the same */
 };
 
 enum {
@@ -76,7 +77,7 @@ struct tci_boot_row {
     bool is_ring;                   /* it has descriptors to its neighbours alone */
 };
 
-/* A head and no body, for WELCOME, READY and GO; or the head of what follows. */
+/* A head and no body, for WELCOME, READY, GO and PING; or the head of what follows. */
 void tci_boot_head_encode(enum tci_boot_type type, size_t len, uint8_t *bytes);
 /* Whether `len` (up to TCI_BOOT_HEAD) bytes can be the beginning of a head. */
 bool tci_boot_head_begins(const uint8_t *bytes, size_t len);

@@ -241,6 +241,7 @@ static int connect_link(struct tci_link *link)
         link->fd = -1;
         return errno != 0 ? errno : ECONNREFUSED;
     }
+    tci_tcp_disown(link->tcp, link->fd);
     link->watch.fn = on_dial_ready;
     return tci_watch_add(link->tcp->loop, &link->watch, link->fd, TC_WRITABLE) == 0 ? 0 : errno;
 }

@@ -78,7 +78,9 @@ static void lose_ended(struct tci_link *link)
 
 static void lose_now(struct tci_link *link, int error)
 {
-    if (error == 0 || error == ECONNRESET || error == EPIPE)
+    if (error == ENOMEM)
+        tci_link_starve(link);
+    else if (error == 0 || error == ECONNRESET || error == EPIPE)
         lose_ended(link);
     else
         tci_link_lose(link, tci_link_errno_reason(error), "cannot be %s any more: %s",
@@ -118,6 +120,22 @@ void tci_link_break(struct tci_link *link, int error)
     tci_log(TC_LOG_INFO, "the connection with rank %u broke (%s), and is made again", link->peer,
             error == 0 ? "it was closed" : strerror(error));
     tci_link_dial_once(link);
+}
+
+void tci_tcp_disown(struct tci_tcp *tcp, int fd)
+{
+    struct tci_list *at = tcp->open.next;
+
+    while (at != &tcp->open) {
+        struct tci_link *link = tci_container_of(at, struct tci_link, open_link);
+
+        at = at->next;
+        if (link->fd != fd)
+            continue;
+        link->fd = -1;
+        tci_link_break(link, EBADF);
+        return;
+    }
 }
 
 void tci_link_on_heal_timer(struct tci_link *link)

@@ -185,6 +185,10 @@ unsigned tci_link_read(struct tci_link *link)
         }
         bytes += (size_t)got;
         wrong = take(link, &reading, (size_t)got);
+        if (wrong == tci_tcp_no_memory) {
+            tci_link_starve(link);
+            return reads + 1;
+        }
         if (wrong != NULL) {
             tci_link_lose(link, TC_REASON_NONE, "broke the protocol: it sent %s", wrong);
             return reads + 1;

@@ -220,6 +220,16 @@ void tci_link_lose(struct tci_link *link, tc_reason_t reason, const char *fmt, .
     tci_tcp_check_left(tcp);
 }
 
+/* The peer has done nothing wrong: this rank is the one that is lost. */
+void tci_link_starve(struct tci_link *link)
+{
+    struct tci_tcp *tcp = link->tcp;
+
+    tcp->base.sink->lost(tcp->base.sink, tcp->rank, TC_REASON_EXITED,
+                         "has no memory left for what it sends and is sent, and leaves the group");
+    tci_link_lose(link, TC_REASON_NONE, "is left, since there is no memory for its messages");
+}
+
 void tci_link_control(struct tci_link *link, struct tci_frame *frame, const uint8_t *payload)
 {
     size_t len = TCI_HEAD_BYTES + (size_t)frame->length;

@@ -261,6 +261,8 @@ void tci_link_init(struct tci_link *link, struct tci_tcp *tcp, uint32_t peer);
 /* A connection that stands becomes the link.  -1: the reactor refuses it. */
 int tci_link_up(struct tci_link *link, int fd);
 /* The end of a link, with a text "rank 2 <text> (tcp 127.0.0.1:4100)". */
+/* The link ends since this rank has no memory left, and so is lost itself. */
+void tci_link_starve(struct tci_link *link);
 __attribute__((format(printf, 3, 4))) void tci_link_lose(struct tci_link *link, tc_reason_t reason,
                                                          const char *fmt, ...);
 /* What a failed read or write means, for that text, and of what class it is. */
@@ -345,6 +347,8 @@ void tci_pipes_end(struct tci_tcp *tcp);
 /* The connection has failed, with an errno or, with 0, by the end of its stream: it is made again,
  * or the peer is lost. */
 void tci_link_break(struct tci_link *link, int error);
+/* The system has given a descriptor that a link takes for its own: somebody has closed it. */
+void tci_tcp_disown(struct tci_tcp *tcp, int fd);
 /* A link that was made at the meeting point: the lower rank gives it a token. */
 void tci_link_give_token(struct tci_link *link);
 void tci_link_take_token(struct tci_link *link, uint64_t token);
@@ -436,6 +440,9 @@ void tci_tcp_probe_start(struct tci_tcp *tcp);
 void tci_tcp_on_probe_timer(struct tci_timer *timer);
 
 /* ---- tcp_recv.c ---- */
+
+/* Among the things that can be wrong with what has come, one that is not the peer's doing. */
+extern const char tci_tcp_no_memory[];
 
 void tci_tcp_post_recv(struct tci_transport *self, struct tci_xfer *xfer);
 /* A header is complete: sets rx for its payload.  NULL, or what is wrong with it. */

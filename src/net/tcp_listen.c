@@ -28,6 +28,7 @@ static void on_ready(struct tci_watch *watch, uint32_t ready)
         int fd = tci_sock_accept(listener->fd, &from);
 
         if (fd >= 0) {
+            tci_tcp_disown(tcp, fd);
             tci_tcp_take(tcp, fd, false);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
             watch_all(tcp, 0);

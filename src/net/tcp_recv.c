@@ -229,6 +229,8 @@ static void discard(struct tci_link *link)
     link->tcp->stats.strays++;
 }
 
+const char tci_tcp_no_memory[] = "more than there is memory for";
+
 static const char *keep_early(struct tci_link *link, enum tci_early_kind kind)
 {
     struct tci_tcp *tcp = link->tcp;
@@ -236,7 +238,7 @@ static const char *keep_early(struct tci_link *link, enum tci_early_kind kind)
     struct tci_early *early = tci_pool_get(&tcp->earlies);
 
     if (early == NULL)
-        return "more than there is memory for";
+        return tci_tcp_no_memory;
     early->key = frame->key;
     early->call = frame->call;
     early->peer = link->peer;
@@ -248,7 +250,7 @@ static const char *keep_early(struct tci_link *link, enum tci_early_kind kind)
         early->payload = tci_scratch_get(&tcp->context->scratch, (size_t)frame->total);
         if (early->payload == NULL) {
             tci_pool_put(&tcp->earlies, early);
-            return "more than there is memory for";
+            return tci_tcp_no_memory;
         }
     }
     if (kind == TCI_EARLY_DATA) {
