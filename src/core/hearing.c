@@ -167,5 +167,5 @@ void tci_hearing_testified(struct tci_comm *comm, uint32_t from, const struct tc
     if (notice->culprit < 0 || notice->culprit >= comm->size)
         return;
     tci_inquest_testified(comm, from, notice);
-    tci_verdict_testified(comm, notice);
+    tci_verdict_testified(comm, from, notice);
 }

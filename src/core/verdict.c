@@ -12,10 +12,11 @@
 
 enum {
     /* News of a failed operation comes by way of rank 0, and may take so much longer than the end
-     * of a rank that has failed. */
+     * of a rank that has failed; so may the other's word, where only the link has ended. */
     GRACE_MS = 30,
     PING_MS = 150,    /* in which a host acknowledges what was said to it: many round trips */
     INQUIRE_MS = 300, /* and in which others can say so */
+    ALONE_MS = 80,    /* in which others have said whether they have lost it, too */
     ARBITER_MS = 500, /* in which an arbiter has judged */
     ARBITERS_MAX = 2, /* that are tried before a rank judges alone */
     CHARGES_MAX = 16  /* the first ones count: later ones are their consequences */
@@ -36,6 +37,7 @@ struct tci_trial {
     bool is_of_heard;  /* somebody hears the host of the accused … */
     bool is_by_heard;  /* … and of the accuser */
     bool hears_others; /* somebody has said something at all */
+    bool is_of_alive;  /* the accused has said itself that it is there */
     bool lost[];       /* by rank: its link ended here, or it said that it ends */
 };
 
@@ -250,12 +252,33 @@ static bool is_heard_here(const struct tci_comm *comm, int rank, int other)
            tci_hearing_of(comm, (uint32_t)rank, comm->verdict.trial->since_ns) >= TCI_HEAR_HOST;
 }
 
+/* Each of the two has seen the end of the link between them, and both live to tell. */
+static bool is_mutual(const struct tci_trial *trial, const struct charge *charge)
+{
+    if (trial->is_of_alive && !trial->lost[charge->of])
+        return true;
+    for (unsigned c = 0; c < trial->count && charge->by != charge->of; c++)
+        if (trial->charges[c].by == charge->of && trial->charges[c].of == charge->by)
+            return true;
+    return false;
+}
+
 static void judge(struct tci_comm *comm)
 {
     const struct tci_trial *trial = comm->verdict.trial;
     const struct charge *charge = first_cause(trial);
+    int lower = charge->by < charge->of ? charge->by : charge->of;
+    int higher = charge->by < charge->of ? charge->of : charge->by;
     char text[256];
 
+    if (comm->size > 2 && !is_of_silence(charge->reason) && is_mutual(trial, charge)) {
+        snprintf(text, sizeof(text),
+                 "the connection between rank %d and rank %d has broken and cannot be made again, "
+                 "though both are there: check the path between them",
+                 lower, higher);
+        break_by(comm, higher, TC_REASON_LINK_DEAD, text);
+        return;
+    }
     if (!is_of_silence(charge->reason)) {
         break_by(comm, charge->of, (tc_reason_t)charge->reason, charge->text);
         return;
@@ -303,22 +326,78 @@ static bool wait_for(struct tci_comm *comm, uint64_t ms, void (*fn)(struct tci_t
     return true;
 }
 
+/* Whether the end of a rank has been told by itself, or seen by two, the arbiter among them. */
+static bool is_confirmed(const struct tci_comm *comm)
+{
+    const struct tci_trial *trial = comm->verdict.trial;
+    const struct charge *first = &trial->charges[0];
+
+    if (comm->size == 2 || first->by == first->of)
+        return true;
+    for (unsigned c = 0; c < trial->count; c++)
+        if (trial->charges[c].of == first->of &&
+            (trial->charges[c].by == first->of || trial->charges[c].by != first->by))
+            return trial->lost[first->of];
+    return false;
+}
+
+/* It may be that only a link has ended.  Of a rank that this one is still linked with it says so
+ * itself; of a lower one that this rank alone has lost another tells, which tells that one. */
+static uint64_t look_closer(struct tci_comm *comm)
+{
+    const struct tci_trial *trial = comm->verdict.trial;
+    const struct charge *charge = &trial->charges[0];
+    struct tci_notice notice = {.kind = TCI_NOTICE_INQUIRE, .culprit = charge->of, .number = 1};
+    int other = charge->of;
+
+    if (is_confirmed(comm))
+        return tci_list_is_empty(&comm->ops) ? 0 : GRACE_MS;
+    if (charge->by == comm->rank && charge->of > comm->rank)
+        return GRACE_MS;
+    if (charge->by == comm->rank) {
+        for (other = 0; other < comm->size && (other == comm->rank || trial->lost[other]);)
+            other++;
+        notice = (struct tci_notice){.kind = TCI_NOTICE_ACCUSE,
+                                     .reason = charge->reason,
+                                     .culprit = charge->of,
+                                     .arg = (uint64_t)charge->by};
+        memcpy(notice.text, charge->text, sizeof(notice.text));
+    }
+    if (other < comm->size && other != comm->rank)
+        comm->transport->ops->notify(comm->transport, (uint32_t)other, &notice,
+                                     charge->by == comm->rank);
+    return ALONE_MS;
+}
+
 /* This rank is the arbiter, or judges alone. */
 static void try_case(struct tci_comm *comm)
 {
     struct tci_trial *trial = comm->verdict.trial;
     const struct charge *charge = &trial->charges[0];
-    uint64_t ms = tci_list_is_empty(&comm->ops) ? 0 : GRACE_MS;
+    uint64_t ms;
 
     comm->verdict.step = TCI_VERDICT_TRIED;
     trial->since_ns = now(comm);
-    if (is_of_silence(charge->reason)) {
+    if (!is_of_silence(charge->reason)) {
+        ms = look_closer(comm);
+    } else {
         ms = comm->size > 2 ? INQUIRE_MS : 0;
         tci_hearing_inquire(comm, charge->of, PING_MS);
         tci_hearing_inquire(comm, charge->by, PING_MS);
     }
     if (ms == 0 || !wait_for(comm, ms, on_judge))
         judge(comm);
+}
+
+/* Another one has lost it as well: there is nothing to wait for but what operations tell. */
+static void hasten(struct tci_comm *comm)
+{
+    struct tci_timer *timer = &comm->verdict.timer;
+    uint64_t at = comm->verdict.trial->since_ns + GRACE_MS * TCI_NS_PER_MS;
+
+    if (timer->heap_at != 0 && !is_of_silence(comm->verdict.trial->charges[0].reason) &&
+        is_confirmed(comm))
+        (void)comm->exec->ops->timer_set(comm->exec, timer, tci_max(at, now(comm)));
 }
 
 /* ---- The arbiter -------------------------------------------------------------------------- */
@@ -397,6 +476,8 @@ static void run_task(struct tci_task *task)
         pass_over(comm);
     else if (verdict->step == TCI_VERDICT_ASKED)
         send_charges(comm);
+    else if (verdict->step == TCI_VERDICT_TRIED)
+        hasten(comm);
     tci_comm_release(comm);
 }
 
@@ -413,13 +494,14 @@ void tci_verdict_end(struct tci_comm *comm)
     tci_comm_release(comm);
 }
 
-void tci_verdict_testified(struct tci_comm *comm, const struct tci_notice *notice)
+void tci_verdict_testified(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
 {
     struct tci_trial *trial = comm->verdict.trial;
 
     if (trial == NULL || trial->count == 0)
         return;
     trial->hears_others = true;
+    trial->is_of_alive = trial->is_of_alive || (int)from == trial->charges[0].of;
     if (notice->reason != TC_REASON_NONE)
         return;
     trial->is_of_heard = trial->is_of_heard || notice->culprit == trial->charges[0].of;

@@ -50,7 +50,7 @@ void tci_verdict_accused(struct tci_comm *comm, uint32_t from, const struct tci_
 /* Who asks a rank whose group has broken by a loss is told so. */
 void tci_verdict_answer(struct tci_comm *comm, uint32_t peer);
 /* Somebody has said whether a host is heard: see hearing.h. */
-void tci_verdict_testified(struct tci_comm *comm, const struct tci_notice *notice);
+void tci_verdict_testified(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice);
 
 /* The group is broken: nothing more is tried. */
 void tci_verdict_end(struct tci_comm *comm);

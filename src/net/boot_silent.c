@@ -7,8 +7,7 @@
 /* What it has said last it reads, and nothing it says may come behind a READY. */
 static bool is_awaited(const struct tci_guest *guest)
 {
-    return guest != NULL &&
-           (guest->state == TCI_GUEST_JOINED || guest->state == TCI_GUEST_TOLD);
+    return guest != NULL && (guest->state == TCI_GUEST_JOINED || guest->state == TCI_GUEST_TOLD);
 }
 
 void tci_root_ping(struct tci_boot *boot)
@@ -76,8 +75,7 @@ void tci_member_pinged(struct tci_member *member)
 void tci_member_blame_root(struct tci_member *member, const char *time)
 {
     struct tci_boot *boot = &member->boot;
-    bool is_known =
-        member->state == TCI_MEMBER_WAITING || member->state == TCI_MEMBER_HOLDING;
+    bool is_known = member->state == TCI_MEMBER_WAITING || member->state == TCI_MEMBER_HOLDING;
     char where[TCI_ADDR_TEXT];
 
     (void)tci_addr_print(&member->conn.peer, where);
