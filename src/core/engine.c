@@ -517,8 +517,13 @@ static void end_transfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
     } else if (status != TC_OK) {
         if (status == TC_ERR_MISMATCH)
             fail_by_length(op, &xfer->x);
-        tci_op_fail_with(op, status, (int)peer, status == TC_ERR_ALLOC,
-                         "a transfer with rank %u: %s", peer, tc_status_string(status));
+        if (status == TC_ERR_ALLOC) /* of this rank's own */
+            tci_op_fail_with(op, status, comm->rank, true,
+                             "rank %d has no memory left for a transfer with rank %u", comm->rank,
+                             peer);
+        else
+            tci_op_fail_with(op, status, (int)peer, false, "a transfer with rank %u: %s", peer,
+                             tc_status_string(status));
     } else {
         pump(lane);
     }

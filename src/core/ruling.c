@@ -160,11 +160,15 @@ static bool is_party(const struct tci_evidence *evidence, int rank)
     return evidence->peer == TCI_ALL_PEERS || rank == evidence->peer || rank == evidence->judge;
 }
 
-static int end_kind(const struct said *said)
+/* Of a send or receive no third rank is asked: one of the two that waits for such a one, in a call
+ * of its own, is as far as can be seen. */
+static int end_kind(const struct tci_evidence *evidence, int rank)
 {
+    const struct said *said = &evidence->answers->said[rank];
+
     if (said->what == SILENT)
         return END_SILENT;
-    if (said->what == NOT_ENTERED && said->waits[0] < 0)
+    if (said->what == NOT_ENTERED && (said->waits[0] < 0 || !is_party(evidence, said->waits[0])))
         return END_ABSENT;
     if (said->what == ENTERED && said->waits[0] == TCI_WAITS_FOR_FUTURES)
         return END_FUTURES;
@@ -184,7 +188,7 @@ static void follow_first(const struct tci_evidence *evidence, int from, struct w
     int by = from, of = said[from].waits[0];
 
     for (int hops = 0; hops < evidence->size && of >= 0; hops++) {
-        if (of == from || said[of].waits[0] < 0)
+        if (of == from || said[of].waits[0] < 0 || !is_party(evidence, said[of].waits[0]))
             break;
         by = of;
         of = said[of].waits[0];
@@ -213,14 +217,14 @@ static void follow(const struct tci_evidence *evidence, struct ways *ways)
         }
     }
     while (head < tail) {
-        int rank = queue[head++], kind = end_kind(&said[rank]);
+        int rank = queue[head++], kind = end_kind(evidence, rank);
 
         if (kind < END_KINDS)
             note_end(ways, kind, rank);
         for (int w = 0; w < WAITS_MAX; w++) {
             int next = said[rank].waits[w];
 
-            if (next < 0 || is_seen[next])
+            if (next < 0 || is_seen[next] || !is_party(evidence, next))
                 continue;
             is_seen[next] = true;
             queue[tail++] = next;
@@ -229,8 +233,8 @@ static void follow(const struct tci_evidence *evidence, struct ways *ways)
     if (queue == NULL || is_seen == NULL) {
         int last = ways->of >= 0 ? ways->of : ways->by;
 
-        if (last >= 0 && end_kind(&said[last]) < END_KINDS)
-            note_end(ways, end_kind(&said[last]), last);
+        if (last >= 0 && end_kind(evidence, last) < END_KINDS)
+            note_end(ways, end_kind(evidence, last), last);
     }
     tci_free(queue);
     tci_free(is_seen);

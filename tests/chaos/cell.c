@@ -177,16 +177,19 @@ static int size_of_side(const struct scene *scene, int rank)
 }
 
 /* Whom a rank has to name: see docs/failures.md. */
-static bool is_guilty(const struct scene *scene, int rank, int culprit)
+static bool is_guilty(const struct scene *scene, int rank, const struct chaos_report *report)
 {
     const struct chaos_cell *cell = scene->cell;
     bool is_alone = size_of_side(scene, rank) == 1;
+    int culprit = report->culprit;
 
     if (culprit < 0)
         return false;
     if (cell->fault == FAULT_HALVES || (cell->fault == FAULT_APART && cell->size == 2))
         return (is_alone && cell->size > 2 && culprit == rank) ||
                side_of(scene, culprit) != side_of(scene, rank);
+    if (cell->fault == FAULT_CLOSE && report->reason == TC_REASON_LINK_DEAD)
+        return true; /* from outside that is a path, and the higher end is named */
     if (cell->fault == FAULT_APART)
         return culprit == (cell->victim > scene->other ? cell->victim : scene->other);
     return culprit == cell->victim;
@@ -240,7 +243,7 @@ static void judge_failure(struct scene *scene, int rank, const struct chaos_repo
     scene->zero_failed = scene->zero_failed || rank == 0;
     outcome->failed++;
     outcome->reasons_right += wanted == 0 || (wanted & BIT(report->reason)) != 0;
-    if (!is_guilty(scene, rank, report->culprit) || (*named >= 0 && *named != report->culprit)) {
+    if (!is_guilty(scene, rank, report) || (*named >= 0 && *named != report->culprit)) {
         if (outcome->is_named && outcome->is_settled)
             outcome->why[0] = '\0'; /* it was only a reason */
         outcome->is_named = false;

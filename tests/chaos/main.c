@@ -33,6 +33,11 @@ struct row {
     double late_ms;
 };
 
+/* Of all rows: those who have failed, and for the right reason. */
+static struct {
+    int failed, right;
+} reasons;
+
 static struct {
     char text[WHYS_MAX][500];
     int count;
@@ -102,6 +107,8 @@ static bool run_cell(const struct chaos_cell *cell, struct row *row)
     row->alarms += outcome.is_alarm;
     row->failed += outcome.failed;
     row->reasons_right += outcome.reasons_right;
+    reasons.failed += outcome.failed;
+    reasons.right += outcome.reasons_right;
     row->late_ms = outcome.late_ms > row->late_ms ? outcome.late_ms : row->late_ms;
     if (outcome.why[0] != '\0')
         keep_why(cell, outcome.why);
@@ -201,5 +208,9 @@ int main(int argc, char **argv)
                            is_right;
     for (int w = 0; w < whys.count && w < WHYS_MAX; w++)
         printf("%s\n", whys.text[w]);
+    if (reasons.failed > 0)
+        printf("the right reason in %.1f %% of %d\n", 100.0 * reasons.right / reasons.failed,
+               reasons.failed);
+    is_right = is_right && 100 * reasons.right >= 99 * reasons.failed;
     return is_right ? 0 : 1;
 }
