@@ -68,6 +68,7 @@ void tci_answers_note(struct tci_answers *answers, int rank, const struct tci_no
         return;
 
     answers->heard += said->what == SILENT;
+    said->is_late = said->what == NOT_ENTERED || said->is_late;
     said->what = answer->status == TC_ERR_NOT_INITIALIZED ? NOT_ENTERED
                  : answer->status == TC_PENDING           ? ENTERED
                  : answer->status == TC_OK                ? FINISHED

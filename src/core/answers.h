@@ -15,6 +15,7 @@ enum knowledge { SILENT, NOT_ENTERED, ENTERED, FINISHED, FORGOTTEN };
 /* What a rank has said. */
 struct said {
     uint8_t what;  /* enum knowledge */
+    bool is_late;  /* it had not entered when it was asked first */
     bool is_heard; /* its host: by this rank, or as another one testifies */
     bool is_flowing;
     /* For whom it waits: of one that has entered there, else in a call of its own; -1: for none.

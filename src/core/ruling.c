@@ -146,7 +146,7 @@ static bool rule_on_paths(const struct tci_evidence *evidence, struct tci_ruling
 
 /* ---- Who waits for whom --------------------------------------------------------------------- */
 
-enum end { END_SILENT, END_ABSENT, END_FUTURES, END_KINDS };
+enum end { END_SILENT, END_ABSENT, END_FUTURES, END_LATE, END_KINDS };
 
 /* Where the ways from those that have asked lead to; by and of: the last step of one that leads
  * nowhere. */
@@ -172,7 +172,7 @@ static int end_kind(const struct tci_evidence *evidence, int rank)
         return END_ABSENT;
     if (said->what == ENTERED && said->waits[0] == TCI_WAITS_FOR_FUTURES)
         return END_FUTURES;
-    return END_KINDS;
+    return said->what == ENTERED && said->is_late ? END_LATE : END_KINDS;
 }
 
 static void note_end(struct ways *ways, int kind, int rank)
@@ -205,7 +205,7 @@ static void follow(const struct tci_evidence *evidence, struct ways *ways)
     int *queue = tci_alloc_array((size_t)size, sizeof(*queue));
     bool *is_seen = tci_alloc_array((size_t)size, sizeof(*is_seen));
 
-    *ways = (struct ways){.ends = {-1, -1, -1}, .by = -1, .of = -1};
+    *ways = (struct ways){.ends = {-1, -1, -1, -1}, .by = -1, .of = -1};
     for (int r = 0; r < size; r++) {
         if (said[r].due_ns == 0)
             continue;
@@ -261,8 +261,10 @@ static void look_beside(const struct tci_evidence *evidence, struct ways *ways)
 
 static bool has_end(const struct ways *ways)
 {
-    return ways->ends[END_SILENT] >= 0 || ways->ends[END_ABSENT] >= 0 ||
-           ways->ends[END_FUTURES] >= 0;
+    for (int kind = 0; kind < END_KINDS; kind++)
+        if (ways->ends[kind] >= 0)
+            return true;
+    return false;
 }
 
 static void rule_on_slowness(const struct tci_evidence *evidence, const struct ways *ways,
@@ -315,6 +317,9 @@ void tci_rule(const struct tci_evidence *evidence, struct tci_ruling *ruling_out
         blame(ruling_out, rank, TC_REASON_NOT_ENTERED,
               "rank %d still waits for the futures to start after, %llu ms after the call", rank,
               ms);
+    else if ((rank = ways.ends[END_LATE]) >= 0)
+        blame(ruling_out, rank, TC_REASON_NOT_ENTERED,
+              "rank %d has entered it only at the end of %llu ms: see what has kept it", rank, ms);
     else
         rule_on_slowness(evidence, &ways, ruling_out);
 }

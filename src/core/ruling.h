@@ -40,7 +40,8 @@ struct tci_ruling {
  *   other, and others hear both
  *   who is waited for, step by step,   LOOP_STALLED, or SLOW while data still moves
  *   and does not answer
- *   … and has not entered              NOT_ENTERED, or waits for futures to start after
+ *   … and has not entered              NOT_ENTERED, or waits for futures to start after, or has
+ *                                      entered only since it was asked
  *   … whom all wait for                SLOW
  */
 void tci_rule(const struct tci_evidence *evidence, struct tci_ruling *ruling_out);

@@ -45,9 +45,8 @@ void tci_root_fail(struct tci_root *root)
 
 void tci_root_fail_without(struct tci_root *root, int cause, const char *doing)
 {
-    errno = cause;
-    (void)tci_error_system(&root->boot.error, cause == ENOMEM ? TC_ERR_ALLOC : TC_ERR_TRANSPORT,
-                           doing);
+    tci_error_set(&root->boot.error, cause == ENOMEM ? TC_ERR_ALLOC : TC_ERR_TRANSPORT, 0, 0,
+                  "dist_init", "rank 0 cannot %s: %s", doing, strerror(cause));
     tci_root_fail(root);
 }
 
