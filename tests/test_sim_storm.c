@@ -439,13 +439,22 @@ static bool is_of_path(const struct fault *fault)
 
 enum { ANYONE = -2, ANYONE_ALIKE = -1 };
 
+/* Who stands still just then cannot tell one end of a link that the other one lives. */
+static bool has_stall(const struct run *run)
+{
+    for (int f = 0; f < run->fault_count; f++)
+        if (run->faults[f].kind == SHORT_STALL)
+            return true;
+    return false;
+}
+
 /* Whom a rank has to name.  Of a path that is dead the higher end; of two alone each names the
  * other, unless the word of one still reaches the other one. */
 static int expected(const struct run *run, const struct fault *only, int rank)
 {
     if (!is_of_path(only))
         return ANYONE_ALIKE;
-    if (run->size == 2 && only->kind == DEAF)
+    if ((run->size == 2 && only->kind == DEAF) || (only->kind == CUT && has_stall(run)))
         return ANYONE;
     return run->size == 2 ? 1 - rank : (int)tci_max(only->rank, only->other);
 }
