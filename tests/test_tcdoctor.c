@@ -156,6 +156,18 @@ static void need_lab(void)
     skip();
 }
 
+/* Waits of several seconds that show no other code. */
+static void need_time(void)
+{
+    const char *effort = getenv("TCDIST_TEST_EFFORT");
+
+    need_lab();
+    if (effort == NULL || strcmp(effort, "quick") != 0)
+        return;
+    printf("skipped: it takes seconds, and effort is quick\n");
+    skip();
+}
+
 /* Adds a rule to what comes into a host. */
 static void add_rule(int host, const char *rule)
 {
@@ -219,7 +231,7 @@ static void a_blocked_pair_is_told(void **state)
     struct tool_run run;
 
     (void)state;
-    need_lab();
+    need_time();
     add_rule(2, "ip saddr 10.77.0.2");
     run_on_hosts(&run);
     clear_rules(2);
@@ -236,7 +248,7 @@ static void packets_that_are_too_large_are_told(void **state)
     struct tool_run run;
 
     (void)state;
-    need_lab();
+    need_time();
     add_rule(2, "ip saddr 10.77.0.2 meta length > 1000");
     run_on_hosts(&run);
     clear_rules(2);
