@@ -120,7 +120,9 @@ function(tcdist_add_test source)
         set_tests_properties(${name}_tcp PROPERTIES
             TIMEOUT ${timeout} RUN_SERIAL ${serial} SKIP_RETURN_CODE 77)
     endif()
-    if(lines MATCHES "also rdma" AND TCDIST_RDMA AND TARGET ${name})
+    # The thread sanitizer, which is slow, looks at groups and at collectives alone.
+    if(lines MATCHES "also rdma" AND TCDIST_RDMA AND TARGET ${name} AND
+       (NOT TCDIST_SANITIZE STREQUAL "thread" OR name STREQUAL "test_dist"))
         target_sources(${name} PRIVATE $<TARGET_OBJECTS:fake_preload>)
         add_test(NAME ${name}_rdma COMMAND ${run_test} env TCDIST_SHM=0 TCDIST_RDMA=1
             TCDIST_TEST_VERBS=fake $<TARGET_FILE:${name}>)

@@ -1,6 +1,6 @@
 /* test_compressed.c - compressed all-reduces against a plain loop, and what they leave behind. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300, also rdma */
+/* test: timeout 300 */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
