@@ -272,7 +272,7 @@ static void every_status_is_read_and_named(void **state)
 {
     (void)state;
     for (size_t i = 0; i < TCI_LEN(causes); i++)
-        for (unsigned nth = 1; nth < (i < 2 ? 12 : 2); nth += 5) {
+        for (unsigned nth = 1; nth < (i < 2 ? 7 : 2); nth += 5) {
             exchange(1000, 1);
             fake_fate(-1, nth, FAKE_FAILS, causes[i].status);
             (void)break_in_the_middle();
