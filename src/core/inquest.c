@@ -73,8 +73,8 @@ static void remember_judge(struct tci_comm *comm, const struct tci_key *key, int
 {
     struct tci_known_case *known = NULL;
 
-    if (key->use == 0)
-        return; /* it might be taken for the next one */
+    if (key->use == 0 || tci_space_is_p2p(key->space))
+        return; /* it might be taken for the next one, or for that of two others */
     for (size_t k = 0; k < TCI_INQUESTS_KNOWN && known == NULL; k++)
         if (is_same(&comm->inquests.known[k].key, key))
             known = &comm->inquests.known[k];
