@@ -3,6 +3,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 
 #include "core/assert.h"
 #include "core/log.h"
@@ -146,6 +147,9 @@ static unsigned poll_source(struct tci_source *source, unsigned budget)
         tci_list_del(first);
         tci_list_add(&rdma->near, first);
     }
+    /* A software device works on the processors that would only poll. */
+    if (work == 0 && rdma->choice.info.is_software)
+        (void)sched_yield();
     return work;
 }
 
