@@ -109,9 +109,11 @@ static void ask_all(struct link_facts *link, unsigned flags)
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
     link->kind = kind_of(fd, link->name, flags);
-    if (ask_link(fd, link->name, SIOCETHTOOL, &request) &&
-        ethtool_cmd_speed(&settings) != (uint32_t)SPEED_UNKNOWN)
-        link->speed_mbit = ethtool_cmd_speed(&settings);
+    if (ask_link(fd, link->name, SIOCETHTOOL, &request)) {
+        uint32_t speed = (uint32_t)settings.speed_hi << 16 | settings.speed;
+
+        link->speed_mbit = speed != (uint32_t)SPEED_UNKNOWN ? speed : 0;
+    }
     if (ask_link(fd, link->name, SIOCGIFMTU, &request))
         link->mtu = (uint32_t)request.ifr_mtu;
     if (fd >= 0)
