@@ -1,4 +1,4 @@
-/* bench_tcdist.c - times tc_allreduce_async() in the harness of the peers. */
+/* bench_tcdist.c - times the operations of tcdist in the harness of the peers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -16,10 +16,11 @@
  * memory of tc_buffer_alloc(), which ranks of one host can share. */
 
 struct bench {
-    struct harness *harness; /* borrowed */
-    tc_context *context;     /* owned */
-    tc_dist_ctx *group;      /* owned */
-    tc_buffer *buffer;       /* owned, or NULL: the harness's memory is used */
+    struct harness *harness;               /* borrowed */
+    tc_context *context;                   /* owned */
+    tc_dist_ctx *group;                    /* owned */
+    tc_buffer *buffers[2];                 /* owned, or NULL: the harness's memory is used */
+    tc_future *futures[HARNESS_SLOTS_ALL]; /* owned: what is in flight */
 };
 
 static void stop_if(tc_status_t status, const tc_error *error)
@@ -37,13 +38,61 @@ static void finish(tc_future *future)
     tc_future_release(future);
 }
 
-static void call(void *arg, size_t count)
+static tc_future *start_op(const struct bench *bench, const struct harness_call *call, uint64_t tag,
+                           const tc_options *options)
+{
+    static const tc_dtype_t dtypes[HARNESS_DTYPES] = {
+        [HARNESS_F32] = TC_DTYPE_F32, [HARNESS_BF16] = TC_DTYPE_BF16, [HARNESS_F16] = TC_DTYPE_F16};
+    tc_dtype_t dtype = dtypes[call->dtype];
+    tc_dist_ctx *group = bench->group;
+
+    switch (call->op) {
+    case HARNESS_REDUCE_SCATTER:
+        return tc_reduce_scatter_async(group, tag, call->send, call->recv, call->block, dtype,
+                                       TC_REDUCE_SUM, options);
+    case HARNESS_ALL_GATHER:
+        return tc_allgather_async(group, tag, call->send, call->recv, call->block, dtype, options);
+    case HARNESS_BROADCAST:
+        return tc_broadcast_async(group, tag, call->recv, call->count, dtype, 0, options);
+    case HARNESS_ALL_TO_ALL:
+        return tc_alltoall_async(group, tag, call->send, call->recv, call->block, dtype, options);
+    case HARNESS_BARRIER:
+        return tc_barrier_async(group, tag, options);
+    default:
+        return tc_allreduce_async(group, tag, call->send, call->recv, call->count, dtype,
+                                  TC_REDUCE_SUM, options);
+    }
+}
+
+static void run(void *arg, const struct harness_call *call)
+{
+    finish(start_op(arg, call, TC_TAG_ORDERED, NULL));
+}
+
+/* Under a tag of the slot's own: ranks may start them in any order. */
+static void start(void *arg, const struct harness_call *call)
+{
+    struct bench *bench = arg;
+    tc_options options;
+
+    tc_options_default(&options);
+    options.priority = call->is_urgent ? 100 : 0;
+    bench->futures[call->slot] = start_op(bench, call, (uint64_t)call->slot + 1, &options);
+}
+
+static bool is_done(void *arg, int slot)
 {
     const struct bench *bench = arg;
-    float *buffer = bench->harness->buffer;
 
-    finish(tc_allreduce_async(bench->group, TC_TAG_ORDERED, buffer, buffer, count, TC_DTYPE_F32,
-                              TC_REDUCE_SUM, NULL));
+    return tc_future_test(bench->futures[slot]) != TC_PENDING;
+}
+
+static void wait_slot(void *arg, int slot)
+{
+    struct bench *bench = arg;
+
+    finish(bench->futures[slot]);
+    bench->futures[slot] = NULL;
 }
 
 static void settle(void *arg)
@@ -91,15 +140,15 @@ static void form_group(struct bench *bench, const char *url, int listen_fd)
     finish(tc_dist_init_async(bench->context, &options, &bench->group));
 }
 
-static void use_buffer(struct bench *bench)
+static void use_buffers(struct bench *bench)
 {
-    void *data;
+    size_t len = bench->harness->memory_len;
 
-    stop_if(tc_buffer_alloc(bench->context, bench->harness->bytes_max, &bench->buffer),
-            tc_last_error());
-    stop_if(tc_buffer_map(bench->buffer, &data), tc_last_error());
-    memset(data, 0, bench->harness->bytes_max);
-    bench->harness->buffer = data;
+    for (int i = 0; i < 2; i++) {
+        stop_if(tc_buffer_alloc(bench->context, len, &bench->buffers[i]), tc_last_error());
+        stop_if(tc_buffer_map(bench->buffers[i], &bench->harness->memory[i]), tc_last_error());
+        memset(bench->harness->memory[i], 0, len);
+    }
 }
 
 static int run_rank(struct harness *harness, const char *url, int listen_fd)
@@ -110,7 +159,11 @@ static int run_rank(struct harness *harness, const char *url, int listen_fd)
     int exit_code;
 
     harness->library_arg = &bench;
-    harness->call = call;
+    harness->call = run;
+    harness->start = start;
+    harness->is_done = is_done;
+    harness->wait = wait_slot;
+    harness->has_priority = true;
     harness->settle = settle;
     harness->progress = is_manual ? progress : NULL;
     harness->has_threads = !is_manual;
@@ -121,11 +174,12 @@ static int run_rank(struct harness *harness, const char *url, int listen_fd)
         config.numerics = TC_NUMERICS_FAST;
     stop_if(tc_init_config(&config, &bench.context), tc_last_error());
     if (strstr(harness->variant, "buffer") != NULL)
-        use_buffer(&bench);
+        use_buffers(&bench);
     form_group(&bench, url, listen_fd);
     exit_code = harness_run(harness);
     stop_if(tc_dist_finalize(bench.group), tc_last_error());
-    stop_if(tc_buffer_free(bench.context, bench.buffer), tc_last_error());
+    for (int i = 0; i < 2; i++)
+        stop_if(tc_buffer_free(bench.context, bench.buffers[i]), tc_last_error());
     stop_if(tc_shutdown(bench.context), tc_last_error());
     return exit_code;
 }

@@ -1,14 +1,12 @@
-/* harness.c - measures an all-reduce in the same way for every library. */
+/* harness.c - the ranks of a run: their command line, memory, and how they meet. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "harness.h"
+#include "control.h"
 
 #include <argp.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,37 +16,18 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    RANKS_MAX = 16,
-    SAMPLES_MAX = 4000,
-    BATCHES = 11,
-    BATCH_MAX = 3000,
-    LIMIT_S = 60 /* a rank that takes longer is stuck and ends itself */
-};
+#define HUGE_PAGE ((size_t)2 << 20)
 
-/* Beyond this size the start of a call is a small part of it: back to back tells nothing new. */
-#define BACK_TO_BACK_BYTES_MAX ((size_t)1 << 20)
-#define HUGE_PAGE              ((size_t)2 << 20)
+static const char *const set_names[HARNESS_SETS] = {"all_reduce", "collectives", "types",  "many",
+                                                    "urgent",     "overlap",     "waiting"};
 
-static const size_t sizes[] = {4,       1 << 10, 16 << 10, 64 << 10, 256 << 10,
-                               1 << 20, 4 << 20, 16 << 20, 64 << 20};
-
-/* Arrivals, generations and plans on cache lines of their own. */
-struct harness_control {
-    _Alignas(64) _Atomic uint32_t arrived;
-    _Alignas(64) _Atomic uint32_t generation;
-    _Alignas(64) _Atomic int planned; /* samples, or calls of a batch: rank 0 decides for all */
-    _Atomic int wrong;
-    _Alignas(64) double times[SAMPLES_MAX][RANKS_MAX];
-};
-
-_Noreturn static void die(const char *what)
+_Noreturn void harness_die(const char *what)
 {
     perror(what);
     exit(3);
 }
 
-static double now_us(void)
+double harness_now_us(void)
 {
     struct timespec time;
 
@@ -58,7 +37,16 @@ static double now_us(void)
 
 /* ---- Command line --------------------------------------------------------------------------- */
 
-enum { KEY_CONTROL = 256, KEY_VARIANT, KEY_BUDGET, KEY_MIN_BYTES, KEY_MAX_BYTES, KEY_PIN };
+enum {
+    KEY_CONTROL = 256,
+    KEY_VARIANT,
+    KEY_BUDGET,
+    KEY_MIN_BYTES,
+    KEY_MAX_BYTES,
+    KEY_SIZES,
+    KEY_SETS,
+    KEY_PIN
+};
 
 static const struct argp_option options[] = {
     {"ranks", 'n', "N", 0, "number of ranks (2)", 0},
@@ -66,6 +54,9 @@ static const struct argp_option options[] = {
     {"budget", KEY_BUDGET, "SECONDS", 0, "time for one line (0.1)", 0},
     {"min-bytes", KEY_MIN_BYTES, "BYTES", 0, "leave smaller sizes out (0)", 0},
     {"max-bytes", KEY_MAX_BYTES, "BYTES", 0, "leave larger sizes out (67108864)", 0},
+    {"sizes", KEY_SIZES, "BYTES,...", 0, "measure these sizes alone, of those that a set has", 0},
+    {"sets", KEY_SETS, "NAME,...", 0,
+     "all_reduce, collectives, types, many, urgent, overlap, waiting, or all (all_reduce)", 0},
     {"pin", KEY_PIN, NULL, 0, "keep each rank on one processor, if there are enough", 0},
     {"control", KEY_CONTROL, "FILE", 0,
      "a file that the ranks share, for ranks that are started "
@@ -73,6 +64,26 @@ static const struct argp_option options[] = {
      0},
     {0},
 };
+
+static unsigned parse_sets(const char *names, struct argp_state *state)
+{
+    unsigned sets = 0;
+
+    while (*names != '\0') {
+        size_t len = strcspn(names, ",");
+        unsigned before = sets;
+
+        for (unsigned i = 0; i < HARNESS_SETS; i++)
+            if (strlen(set_names[i]) == len && memcmp(set_names[i], names, len) == 0)
+                sets |= 1U << i;
+        if (len == 3 && memcmp(names, "all", 3) == 0)
+            sets |= (1U << HARNESS_SETS) - 1;
+        if (sets == before)
+            argp_error(state, "'%.*s' is no set, or is there twice", (int)len, names);
+        names += len + (names[len] == ',');
+    }
+    return sets;
+}
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -96,6 +107,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_MAX_BYTES:
         harness->bytes_max = strtoull(arg, NULL, 10);
         return 0;
+    case KEY_SIZES:
+        harness->sizes = arg;
+        return 0;
+    case KEY_SETS:
+        harness->sets = parse_sets(arg, state);
+        return 0;
     case KEY_PIN:
         harness->is_pinned = true;
         return 0;
@@ -112,12 +129,13 @@ void harness_parse(struct harness *harness, int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = parse_option,
-        .doc = "Time of an f32 sum all-reduce, in place, from 4 bytes to 64 MiB."};
+        .doc = "Times of operations on tensors, up to 64 MiB: lines of CSV."};
 
     harness->ranks = 2;
     harness->variant = harness->variant == NULL ? "default" : harness->variant;
     harness->budget_s = 0.1;
-    harness->bytes_max = sizes[sizeof sizes / sizeof *sizes - 1];
+    harness->bytes_max = (size_t)64 << 20;
+    harness->sets = 1U << HARNESS_SET_ALL_REDUCE;
     argp_parse(&argp, argc, argv, 0, NULL, harness);
 }
 
@@ -132,11 +150,11 @@ static void *map_control(const struct harness *harness)
     if (harness->control_path != NULL) {
         fd = open(harness->control_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         if (fd < 0 || ftruncate(fd, sizeof(struct harness_control)) != 0)
-            die(harness->control_path);
+            harness_die(harness->control_path);
     }
     map = mmap(NULL, sizeof(struct harness_control), PROT_READ | PROT_WRITE, flags, fd, 0);
     if (map == MAP_FAILED)
-        die("map the control block");
+        harness_die("map the control block");
     if (fd >= 0)
         close(fd);
     return map;
@@ -150,7 +168,7 @@ bool harness_fork(struct harness *harness, int *exit_code_out)
     for (int rank = 0; rank < harness->ranks; rank++) {
         children[rank] = fork();
         if (children[rank] < 0)
-            die("fork");
+            harness_die("fork");
         if (children[rank] == 0) {
             harness->rank = rank;
             return true;
@@ -168,23 +186,27 @@ bool harness_fork(struct harness *harness, int *exit_code_out)
 }
 
 /* Huge pages, touched before anything is measured: a fault costs more than a small call. */
-static float *alloc_buffer(size_t bytes)
+static void *alloc_buffer(size_t bytes)
 {
     size_t len = (bytes + HUGE_PAGE) / HUGE_PAGE * HUGE_PAGE;
     void *buffer = aligned_alloc(HUGE_PAGE, len);
 
     if (buffer == NULL)
-        die("allocate the buffer");
+        harness_die("allocate the buffer");
     madvise(buffer, len, MADV_HUGEPAGE);
     memset(buffer, 0, len);
-    return (float *)buffer;
+    return buffer;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
 }
 
 void harness_open(struct harness *harness)
 {
     int processors = (int)sysconf(_SC_NPROCESSORS_ONLN);
 
-    alarm(LIMIT_S);
     harness->is_crowded = harness->ranks > processors;
     if (harness->control == NULL)
         harness->control = map_control(harness);
@@ -197,7 +219,14 @@ void harness_open(struct harness *harness)
         CPU_SET((size_t)harness->rank, &set);
         sched_setaffinity(0, sizeof set, &set);
     }
-    harness->buffer = alloc_buffer(harness->bytes_max);
+    harness->memory_len = harness->bytes_max;
+    /* 64 of 256 KiB; and what is urgent beside the bulk that it overtakes. */
+    if ((harness->sets & 1U << HARNESS_SET_MANY) != 0)
+        harness->memory_len = larger(harness->memory_len, HARNESS_SLOTS * ((size_t)256 << 10));
+    if ((harness->sets & 1U << HARNESS_SET_URGENT) != 0 && harness->has_priority)
+        harness->memory_len = larger(harness->memory_len, ((size_t)256 << 20) + HUGE_PAGE);
+    for (int i = 0; i < 2; i++)
+        harness->memory[i] = alloc_buffer(harness->memory_len);
 }
 
 static void futex(_Atomic uint32_t *word, int operation, uint32_t value)
@@ -256,135 +285,14 @@ void harness_meet(struct harness *harness)
         wait_once(harness, generation, turn);
 }
 
-/* ---- Measuring ------------------------------------------------------------------------------ */
-
-static int compare_doubles(const void *a, const void *b)
+long harness_agree(struct harness *harness, long value)
 {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
+    long agreed;
 
-    return (x > y) - (x < y);
-}
-
-static void print_line(const struct harness *harness, const char *mode, size_t bytes, int samples,
-                       int calls)
-{
-    static double worst[SAMPLES_MAX];
-
-    for (int i = 0; i < samples; i++) {
-        worst[i] = 0;
-        for (int rank = 0; rank < harness->ranks; rank++)
-            if (harness->control->times[i][rank] > worst[i])
-                worst[i] = harness->control->times[i][rank];
-    }
-    qsort(worst, (size_t)samples, sizeof *worst, compare_doubles);
-    printf("%s,%s,%s,%d,%zu,%d,%.3f,%.3f\n", harness->library, harness->variant, mode,
-           harness->ranks, bytes, samples * calls, worst[samples / 2], worst[0]);
-    fflush(stdout);
-}
-
-static void call_many(struct harness *harness, size_t count, int calls)
-{
-    for (int i = 0; i < calls; i++)
-        harness->call(harness->library_arg, count);
-}
-
-/* Rank 0 says how many calls fit into seconds_us, the others hear it when they meet. */
-static int plan_calls(struct harness *harness, double call_us, double seconds_us, int low, int high)
-{
-    if (harness->rank == 0) {
-        double calls = seconds_us / (call_us > 0.2 ? call_us : 0.2);
-
-        atomic_store(&harness->control->planned, calls < low    ? low
-                                                 : calls > high ? high
-                                                                : (int)calls);
-    }
-    harness_meet(harness);
-    return atomic_load(&harness->control->planned);
-}
-
-static double probe_call(struct harness *harness, size_t count)
-{
-    enum { PROBES = 4 };
-    double begin;
-
-    for (int i = 0; i < 2; i++) {
-        harness_meet(harness);
-        call_many(harness, count, 1);
-    }
-    harness_meet(harness);
-    begin = now_us();
-    for (int i = 0; i < PROBES; i++) {
-        harness_meet(harness);
-        call_many(harness, count, 1);
-    }
-    harness_meet(harness);
-    return (now_us() - begin) / PROBES;
-}
-
-static void measure(struct harness *harness, const char *mode, size_t count, int samples, int calls)
-{
-    /* A tenth of the work again, so that queues, windows and caches are as they will be. */
-    int warm = samples * calls / 10 + 1;
-
-    for (int i = 0; i < (warm < 200 ? warm : 200); i++) {
-        harness_meet(harness);
-        call_many(harness, count, 1);
-    }
-    for (int i = 0; i < samples; i++) {
-        double begin;
-
-        harness_meet(harness);
-        begin = now_us();
-        call_many(harness, count, calls);
-        harness->control->times[i][harness->rank] = (now_us() - begin) / calls;
-    }
-    harness_meet(harness);
     if (harness->rank == 0)
-        print_line(harness, mode, count * sizeof(float), samples, calls);
+        atomic_store(&harness->control->planned, value);
     harness_meet(harness);
-}
-
-/* Small whole numbers: their sum is exact in every order. */
-static void check(struct harness *harness, size_t count)
-{
-    int ranks = harness->ranks;
-    size_t wrong = 0;
-
-    for (size_t i = 0; i < count; i++)
-        harness->buffer[i] = (float)(harness->rank + 1 + (int)(i % 7));
-    harness_meet(harness);
-    call_many(harness, count, 1);
-    for (size_t i = 0; i < count; i++)
-        wrong += harness->buffer[i] != (float)(ranks * (ranks + 1) / 2 + ranks * (int)(i % 7));
-    memset(harness->buffer, 0, count * sizeof(float));
-    if (wrong == 0)
-        return;
-    fprintf(stderr, "%s %s: rank %d: %zu of %zu elements are wrong\n", harness->library,
-            harness->variant, harness->rank, wrong, count);
-    atomic_store(&harness->control->wrong, 1);
-}
-
-int harness_run(struct harness *harness)
-{
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        size_t count = sizes[i] / sizeof(float);
-        double call_us;
-        int planned;
-
-        if (sizes[i] < harness->bytes_min || sizes[i] > harness->bytes_max)
-            continue;
-        if (harness->prepare != NULL)
-            harness->prepare(harness->library_arg, count);
-        check(harness, count);
-        call_us = probe_call(harness, count);
-        planned = plan_calls(harness, call_us, harness->budget_s * 1e6, 7, SAMPLES_MAX);
-        measure(harness, "synced", count, planned, 1);
-        if (sizes[i] > BACK_TO_BACK_BYTES_MAX)
-            continue;
-        planned = plan_calls(harness, call_us, harness->budget_s * 1e6 / BATCHES, 1, BATCH_MAX);
-        measure(harness, "back_to_back", count, BATCHES, planned);
-    }
-    harness_meet(harness);
-    return atomic_load(&harness->control->wrong);
+    agreed = atomic_load(&harness->control->planned);
+    harness_meet(harness); /* nobody says the next thing before all have heard this one */
+    return agreed;
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-# run.py - measures tcdist beside Open MPI and Gloo, interleaved, and writes the results.
+# run.py - measures tcdist beside Open MPI, MPICH and Gloo, interleaved, and writes the results.
 # SPDX-License-Identifier: Apache-2.0
 """Builds the programs of this folder, runs them in turn several times over and writes
-peers.csv, peers.md and peers.svg.  A library that is not installed is left out."""
+peers.csv, verdicts.csv, peers.md and peers.svg.  A library that is not installed is left out."""
 import argparse
 import os
 import resource
@@ -15,9 +15,14 @@ import time
 
 sys.dont_write_bytecode = True  # the tree stays as it is
 import report  # noqa: E402
+from results import HEADER  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+HARNESS = ["harness.c", "check.c", "sample.c", "overlap.c", "sets.c"]
+SETS = ["all_reduce", "collectives", "types", "many", "urgent", "overlap", "waiting"]
+# What only a library with a thread of its own can do well.
+SETS_OF_THREADS = ["overlap", "waiting"]
 FLAGS = ["-O2", "-D_GNU_SOURCE", "-Wall", "-I" + HERE]
 
 # Memory that the peers free stays mapped: faults would otherwise be most of their large calls.
@@ -29,6 +34,7 @@ OPEN_MPI_TCP = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
 OPEN_MPI_SHM = ["--mca", "pml", "ob1", "--mca", "btl", "vader,self"]
 OPEN_MPI_UCX = ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any",
                 "--mca", "pml_ucx_devices", "any", "-x", "UCX_TLS=posix,cma,self"]
+MPICH_TCP = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo", "MPIR_CVAR_NOLOCAL": "1"}
 OPEN_MPI_DOUBLING = ["--mca", "coll_tuned_use_dynamic_rules", "1",
                      "--mca", "coll_tuned_allreduce_algorithm", "3"]
 
@@ -46,28 +52,44 @@ QUIET = 0.15
 class Program:
     """One library in one variant."""
 
-    def __init__(self, library, variant, path, mpi_options=None, bytes_max=64 << 20, pin=False):
+    def __init__(self, library, variant, path, launcher=None, environment=None,
+                 bytes_max=64 << 20, pin=False, polls=False, sets=None):
         self.library = library
         self.variant = variant
         self.path = path
-        self.mpi_options = mpi_options
+        self.launcher = launcher  # of an MPI: what starts its ranks, given their number
+        self.environment = environment or {}
         self.bytes_max = bytes_max
         self.pin = pin
+        self.polls = polls  # without ever giving the processor away
+        self.sets = sets or SETS
 
     def command(self, ranks, args, control):
         words = [self.path, "--variant", self.variant, "--budget", str(args.budget),
                  "--min-bytes", str(args.min_bytes),
-                 "--max-bytes", str(min(self.bytes_max, args.max_bytes))]
-        if self.mpi_options is None:
+                 "--max-bytes", str(min(self.bytes_max, args.max_bytes)),
+                 "--sets", ",".join(name for name in args.sets if name in self.sets)]
+        if args.sizes:
+            words += ["--sizes", ",".join(str(size) for size in args.sizes)]
+        if self.launcher is None:
             return words + ["--ranks", str(ranks)] + (["--pin"] if self.pin else [])
+        return [*self.launcher(ranks), *words, "--control", control]
+
+
+def open_mpi(options):
+    """How Open MPI starts ranks with these options."""
+    program = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+
+    def launcher(ranks):
         place = ["--oversubscribe"] if ranks > os.cpu_count() else ["--bind-to", "core"]
         root = ["--allow-run-as-root"] if os.getuid() == 0 else []
-        return [mpirun(), *root, *place, "-np", str(ranks), *self.mpi_options,
-                *words, "--control", control]
+        return [program, *root, *place, "-np", str(ranks), *options]
+    return launcher
 
 
-def mpirun():
-    return shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+def mpich(ranks):
+    place = [] if ranks > os.cpu_count() else ["-bind-to", "core"]
+    return ["mpirun.mpich", *place, "-n", str(ranks)]
 
 
 def compile_peer(command):
@@ -77,34 +99,57 @@ def compile_peer(command):
     return subprocess.run(command, check=False).returncode == 0
 
 
-def build_peers(build, transport):
-    """The programs of the peers that are installed here; Gloo has no shared memory."""
-    harness = os.path.join(build, "harness.o")
-    mpi = os.path.join(build, "bench_mpi")
-    gloo = os.path.join(build, "bench_gloo")
+def build_harness(build):
+    """The object files that every peer is linked with."""
+    objects = []
+    for name in HARNESS:
+        objects.append(os.path.join(build, name.replace(".c", ".o")))
+        subprocess.run(["cc", "-std=c11", *FLAGS, "-c", os.path.join(HERE, name),
+                        "-o", objects[-1]], check=True)
+    return objects
+
+
+def build_mpi(build, transport, objects):
+    """Open MPI and MPICH."""
+    source = os.path.join(HERE, "mpi", "bench_mpi.c")
+    path = os.path.join(build, "bench_open_mpi")
     mpicc = "mpicc.openmpi" if shutil.which("mpicc.openmpi") else "mpicc"
     programs = []
 
-    subprocess.run(["cc", "-std=c11", *FLAGS, "-c", os.path.join(HERE, "harness.c"),
-                    "-o", harness], check=True)
-    if compile_peer([mpicc, "-std=c11", *FLAGS, os.path.join(HERE, "open_mpi/bench_mpi.c"),
-                     harness, "-o", mpi]):
-        if transport == "shm":
-            programs.append(Program("open_mpi", "default", mpi, OPEN_MPI_SHM))
-            programs.append(Program("open_mpi", "ucx", mpi, OPEN_MPI_UCX))
-            return programs
-        programs.append(Program("open_mpi", "default", mpi, OPEN_MPI_TCP))
-        programs.append(Program("open_mpi", "recursive_doubling", mpi,
-                                OPEN_MPI_TCP + OPEN_MPI_DOUBLING))
-    if transport == "tcp" and os.path.exists("/usr/include/gloo/config.h") and compile_peer(
-            ["g++", "-std=c++17", *FLAGS, os.path.join(HERE, "gloo/bench_gloo.cc"), harness,
-             "-lgloo", "-lpthread", "-o", gloo]):
+    if compile_peer([mpicc, "-std=c11", *FLAGS, source, *objects, "-o", path]):
+        variants = {"default": OPEN_MPI_SHM, "ucx": OPEN_MPI_UCX}
+        if transport == "tcp":
+            variants = {"default": OPEN_MPI_TCP,
+                        "recursive_doubling": OPEN_MPI_TCP + OPEN_MPI_DOUBLING}
+        programs += [Program("open_mpi", name, path, open_mpi(options))
+                     for name, options in variants.items()]
+    path = os.path.join(build, "bench_mpich")
+    if compile_peer(["mpicc.mpich", "-std=c11", *FLAGS, source, *objects, "-o", path]):
+        programs.append(Program("mpich", "default", path, mpich,
+                                MPICH_TCP if transport == "tcp" else None, polls=True))
+    return programs
+
+
+def build_gloo(build, objects):
+    path = os.path.join(build, "bench_gloo")
+    programs = []
+
+    if os.path.exists("/usr/include/gloo/config.h") and compile_peer(
+            ["g++", "-std=c++17", *FLAGS, os.path.join(HERE, "gloo/bench_gloo.cc"), *objects,
+             "-lgloo", "-lpthread", "-o", path]):
         for variant in GLOO_VARIANTS:
             blocking = variant.endswith(("-busy", "-block"))
-            programs.append(Program("gloo", variant, gloo,
+            programs.append(Program("gloo", variant, path,
                                     bytes_max=GLOO_BLOCKING_MAX if blocking else 64 << 20,
-                                    pin=blocking))
+                                    pin=blocking, polls=variant.endswith("-busy")))
     return programs
+
+
+def build_peers(build, transport):
+    """The programs of the peers that are installed here; Gloo has no shared memory."""
+    objects = build_harness(build)
+    programs = build_mpi(build, transport, objects)
+    return programs + (build_gloo(build, objects) if transport == "tcp" else [])
 
 
 def busy_seconds():
@@ -147,7 +192,8 @@ def run_once(program, ranks, args):
     fd, control = tempfile.mkstemp(prefix="tcdist-peers.", dir="/dev/shm")
     os.close(fd)
     begin, busy, own = time.monotonic(), busy_seconds(), own_seconds()
-    environment = {**os.environ, **MALLOC, "TCDIST_SHM": str(int(args.transport == "shm"))}
+    environment = {**os.environ, **MALLOC, "TCDIST_SHM": str(int(args.transport == "shm")),
+                   **program.environment}
     process = subprocess.Popen(program.command(ranks, args, control), env=environment,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                start_new_session=True,
@@ -165,7 +211,7 @@ def run_once(program, ranks, args):
         os.unlink(control)
     wall = time.monotonic() - begin
     foreign = max(0.0, busy_seconds() - busy - (own_seconds() - own)) / wall
-    lines = [line for line in out.splitlines() if line.count(",") == 7]
+    lines = [line for line in out.splitlines() if line.count(",") == 9]
     if process.returncode != 0:
         print("  %s %s: exit code %s\n%s" % (program.library, program.variant, process.returncode,
                                              err[-500:]), file=sys.stderr)
@@ -195,20 +241,30 @@ def run_quietly(program, ranks, args):
     return best or ([], 0.0)
 
 
+def transport_name(transport):
+    """Which congestion control the peers get decides over much of TCP."""
+    with open("/proc/sys/net/ipv4/tcp_congestion_control", encoding="ascii") as file:
+        is_reno = file.read().strip() == "reno"
+    return "tcp-reno" if transport == "tcp" and is_reno else transport
+
+
 def measure(programs, args, csv):
+    transport = transport_name(args.transport)
     for repetition in range(args.repetitions):
         for ranks in args.ranks:
             # Each repetition begins with another program: nobody is always first.
             turn = repetition % len(programs)
             for program in programs[turn:] + programs[:turn]:
-                if ranks > os.cpu_count() and program.variant.endswith("-busy"):
-                    continue  # it polls without ever giving the processor away
+                if not set(args.sets) & set(program.sets):
+                    continue
+                if ranks > os.cpu_count() and program.polls:
+                    continue
                 lines, foreign = run_quietly(program, ranks, args)
                 print("repetition %d: %d ranks: %-9s %-23s %3d lines, %.2f processors busy with "
                       "other things" % (repetition, ranks, program.library, program.variant,
                                         len(lines), foreign), flush=True)
                 for line in lines:
-                    csv.write("%d,%.2f,%s\n" % (repetition, foreign, line))
+                    csv.write("%d,%.2f,%s,%s\n" % (repetition, foreign, transport, line))
                 csv.flush()
 
 
@@ -218,7 +274,7 @@ def parse():
                         help="where tcdist is built (build/release)")
     parser.add_argument("--out", help="folder for the results (BUILD/peers)")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
-    parser.add_argument("--repetitions", type=int, default=7)
+    parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--budget", type=float, default=0.1, help="seconds for one line (0.1)")
     parser.add_argument("--attempts", type=int, default=3,
                         help="runs of which the least disturbed one counts, unless the first is "
@@ -229,9 +285,14 @@ def parse():
                         help="run before everything else on the machine (needs root)")
     parser.add_argument("--min-bytes", type=int, default=0)
     parser.add_argument("--max-bytes", type=int, default=64 << 20)
-    parser.add_argument("--timeout", type=float, default=90, help="seconds for one run (90)")
+    parser.add_argument("--sizes", type=int, nargs="+",
+                        help="these sizes alone, of those that a set has")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS,
+                        help="what to measure: all of these")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds for one run (300)")
     parser.add_argument("--tcdist", nargs="+", default=["manual"],
-                        help="variants of tcdist: manual or thread, with -fast, with -buffer")
+                        help="variants of tcdist: manual or thread, with -fast, with -buffer; "
+                        "overlap and waiting are measured with thread, too")
     parser.add_argument("--transport", choices=["tcp", "shm"], default="tcp",
                         help="TCP over loopback, or shared memory (tcp)")
     parser.add_argument("--only", help="only libraries with this in their name")
@@ -249,17 +310,20 @@ def main():
     programs = build_peers(out, args.transport)
     if os.path.exists(own):
         programs = [Program("tcdist", name, own, pin=not name.startswith("thread"))
-                    for name in args.tcdist] + programs
+                    for name in args.tcdist] + (
+                        [] if "thread" in args.tcdist
+                        else [Program("tcdist", "thread", own, sets=SETS_OF_THREADS)]) + programs
     programs = [p for p in programs if args.only is None or args.only in p.library]
     if not programs:
-        sys.exit("run.py: nothing to measure: build tcdist, install libopenmpi-dev or libgloo-dev")
+        sys.exit("run.py: nothing to measure: build tcdist, or install libopenmpi-dev, "
+                 "libmpich-dev or libgloo-dev")
     with open(csv_path, "w", encoding="ascii") as csv:
-        csv.write(report.HEADER + "\n")
+        csv.write(HEADER + "\n")
         measure(programs, args, csv)
-    report.write(csv_path, os.path.join(out, "peers.md"), os.path.join(out, "peers.svg"))
+    report.write(csv_path, out)
     with open(os.path.join(out, "peers.md"), encoding="utf-8") as file:
         print("\n" + file.read())
-    print("results in %s: peers.csv, peers.md, peers.svg" % out)
+    print("results in %s: peers.csv, verdicts.csv, peers.md, peers.svg" % out)
 
 
 if __name__ == "__main__":
