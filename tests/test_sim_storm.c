@@ -439,22 +439,28 @@ static bool is_of_path(const struct fault *fault)
 
 enum { ANYONE = -2, ANYONE_ALIKE = -1 };
 
-/* Who stands still just then cannot tell one end of a link that the other one lives. */
-static bool has_stall(const struct run *run)
+static bool has_fault(const struct run *run, enum fault_kind kind)
 {
     for (int f = 0; f < run->fault_count; f++)
-        if (run->faults[f].kind == SHORT_STALL)
+        if (run->faults[f].kind == kind)
             return true;
     return false;
 }
 
-/* Whom a rank has to name.  Of a path that is dead the higher end; of two alone each names the
- * other, unless the word of one still reaches the other one. */
+/* Of two alone each names the other, unless the word of one still reaches the other one: a delay
+ * sets anew how long messages take, also where a silence has set that none come. */
+static bool may_be_one_way(const struct run *run, const struct fault *only)
+{
+    return run->size == 2 && (only->kind == DEAF || has_fault(run, DELAY));
+}
+
+/* Whom a rank has to name.  Of a path that is dead the higher end; but who stands still just then
+ * cannot tell one end of a link that the other one lives. */
 static int expected(const struct run *run, const struct fault *only, int rank)
 {
     if (!is_of_path(only))
         return ANYONE_ALIKE;
-    if ((run->size == 2 && only->kind == DEAF) || (only->kind == CUT && has_stall(run)))
+    if (may_be_one_way(run, only) || (only->kind == CUT && has_fault(run, SHORT_STALL)))
         return ANYONE;
     return run->size == 2 ? 1 - rank : (int)tci_max(only->rank, only->other);
 }

@@ -18,6 +18,8 @@ struct said {
     bool is_late;  /* it had not entered when it was asked first */
     bool is_heard; /* its host: by this rank, or as another one testifies */
     bool is_flowing;
+    bool is_asked_about; /* of a send or receive: a third rank, whose host others listen to */
+    bool was_mute; /* when it was asked once more it had not answered, nor did data come from it */
     /* For whom it waits: of one that has entered there, else in a call of its own; -1: for none.
      * waits[0] is TCI_WAITS_FOR_FUTURES where it has not begun. */
     int32_t waits[WAITS_MAX];

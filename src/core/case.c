@@ -110,16 +110,21 @@ static bool has_silent(struct tci_case *it)
 static void look_for_silent(struct tci_case *it)
 {
     struct tci_comm *comm = it->comm;
-    const struct said *said = it->evidence.answers->said;
+    struct said *said = it->evidence.answers->said;
     int suspects = 0;
 
     it->has_looked = true;
     for (int r = 0; r < comm->size; r++) {
         bool is_mute = is_silent(it, r);
+        enum tci_hearing hearing;
 
         if (is_mute || (tci_case_asks(it, r) && said[r].what == NOT_ENTERED))
             tci_case_query(it, r);
-        if (!is_mute || tci_hearing_of(comm, (uint32_t)r, it->begin_ns) >= TCI_HEAR_HOST)
+        if (!is_mute)
+            continue;
+        hearing = tci_hearing_of(comm, (uint32_t)r, it->begin_ns);
+        said[r].was_mute = hearing != TCI_HEAR_FLOW;
+        if (hearing >= TCI_HEAR_HOST)
             continue;
         it->is_listening = true;
         if (comm->size > 2 && suspects++ < SUSPECTS_MAX)
@@ -358,6 +363,42 @@ void tci_case_note_due(struct tci_case *it, int rank, const struct tci_notice *p
     it->evidence.answers->said[rank].due_ns = tci_max(now(comm) + left_ms * TCI_NS_PER_MS, 1);
     if (it->has_looked)
         (void)wake_at(it, next_ns(it)); /* it is set already */
+}
+
+/* Of a send or receive no third rank is asked.  Where one of the two does not hear the host of such
+ * a one others are asked whether they do, if there is time: else a path that is dead would be taken
+ * for a machine that is silent. */
+static void ask_about(struct tci_case *it, int third)
+{
+    struct tci_comm *comm = it->comm;
+    struct said *said = &it->evidence.answers->said[third];
+    uint64_t heard_ns = now(comm) + (it->listen_ms + MARGIN_MS) * TCI_NS_PER_MS;
+    uint64_t due = due_ns(it);
+
+    if (said->is_heard || said->is_asked_about ||
+        heard_ns - tci_min(due, heard_ns) > LOSS_MAX_MS * TCI_NS_PER_MS)
+        return;
+    said->is_asked_about = true;
+    it->is_listening = true;
+    it->heard_ns = heard_ns;
+    tci_hearing_inquire(comm, third, (uint32_t)it->listen_ms);
+    if (it->has_looked)
+        (void)wake_at(it, next_ns(it)); /* it is set already */
+}
+
+static bool is_third(const struct tci_case *it, int rank)
+{
+    return it->evidence.peer != TCI_ALL_PEERS && it->evidence.peer != rank &&
+           it->comm->rank != rank;
+}
+
+void tci_case_note_dead(struct tci_case *it, int by, int of)
+{
+    tci_evidence_add_dead(&it->evidence, by, of);
+    if (is_third(it, by)) /* it has been asked by this rank, and has answered */
+        it->evidence.answers->said[by].is_heard = true;
+    if (is_third(it, of))
+        ask_about(it, of);
 }
 
 void tci_case_forget_due(struct tci_case *it, int rank)

@@ -39,6 +39,8 @@ bool tci_case_asks(const struct tci_case *it, int rank);
 /* A rank has asked, or does so no more: the case may end by that. */
 void tci_case_note_due(struct tci_case *it, int rank, const struct tci_notice *petition);
 void tci_case_forget_due(struct tci_case *it, int rank);
+/* A rank says that it does not hear the host of another one. */
+void tci_case_note_dead(struct tci_case *it, int by, int of);
 
 /* Listen, for a judge, to those that this rank waits for. */
 void tci_case_listen(struct tci_comm *comm, int judge, uint32_t ms);

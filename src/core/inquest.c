@@ -246,7 +246,7 @@ void tci_inquest_testified(struct tci_comm *comm, uint32_t from, const struct tc
 
         it->evidence.hears_others = it->evidence.hears_others || by != comm->rank;
         if (notice->reason != TC_REASON_NONE) {
-            tci_evidence_add_dead(&it->evidence, by, of);
+            tci_case_note_dead(it, by, of);
             continue;
         }
         tci_evidence_drop_dead(&it->evidence, by, of);

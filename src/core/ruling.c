@@ -149,10 +149,12 @@ static bool rule_on_paths(const struct tci_evidence *evidence, struct tci_ruling
 enum end { END_SILENT, END_ABSENT, END_FUTURES, END_LATE, END_KINDS };
 
 /* Where the ways from those that have asked lead to; by and of: the last step of one that leads
- * nowhere. */
+ * nowhere.  Late to answer is a rank whose loop stood still until just now: it is what the others
+ * wait for, though all have entered. */
 struct ways {
     int ends[END_KINDS]; /* the lowest of each kind; -1: none */
     int by, of;
+    int late_to_answer; /* the lowest; -1: none */
 };
 
 static bool is_party(const struct tci_evidence *evidence, int rank)
@@ -173,6 +175,11 @@ static int end_kind(const struct tci_evidence *evidence, int rank)
     if (said->what == ENTERED && said->waits[0] == TCI_WAITS_FOR_FUTURES)
         return END_FUTURES;
     return said->what == ENTERED && said->is_late ? END_LATE : END_KINDS;
+}
+
+static bool is_late_to_answer(const struct said *said)
+{
+    return said->was_mute && !said->is_flowing && (said->what == ENTERED || said->what == FINISHED);
 }
 
 static void note_end(struct ways *ways, int kind, int rank)
@@ -205,7 +212,7 @@ static void follow(const struct tci_evidence *evidence, struct ways *ways)
     int *queue = tci_alloc_array((size_t)size, sizeof(*queue));
     bool *is_seen = tci_alloc_array((size_t)size, sizeof(*is_seen));
 
-    *ways = (struct ways){.ends = {-1, -1, -1, -1}, .by = -1, .of = -1};
+    *ways = (struct ways){.ends = {-1, -1, -1, -1}, .by = -1, .of = -1, .late_to_answer = -1};
     for (int r = 0; r < size; r++) {
         if (said[r].due_ns == 0)
             continue;
@@ -221,6 +228,9 @@ static void follow(const struct tci_evidence *evidence, struct ways *ways)
 
         if (kind < END_KINDS)
             note_end(ways, kind, rank);
+        if (is_late_to_answer(&said[rank]) &&
+            (ways->late_to_answer < 0 || rank < ways->late_to_answer))
+            ways->late_to_answer = rank;
         for (int w = 0; w < WAITS_MAX; w++) {
             int next = said[rank].waits[w];
 
@@ -270,8 +280,17 @@ static bool has_end(const struct ways *ways)
 static void rule_on_slowness(const struct tci_evidence *evidence, const struct ways *ways,
                              struct tci_ruling *ruling)
 {
-    int by = ways->by, of = ways->of;
+    int by = ways->by, of = ways->of, late = ways->late_to_answer;
 
+    if (late >= 0) {
+        blame(
+            ruling, late, TC_REASON_SLOW,
+            "all ranks have entered it, but rank %d has answered only at the end of %llu ms, when "
+            "it was asked once more: it is slow; look at its load and its link, or give it a "
+            "longer timeout",
+            late, evidence->timeout_ms);
+        return;
+    }
     if (of < 0) {
         blame(ruling, by < 0 ? evidence->judge : by, TC_REASON_SLOW,
               "after %llu ms rank %d waits for nobody, and is not done: its computations are slow, "

@@ -62,9 +62,11 @@ struct scene {
     const struct chaos_cell *cell;
     struct chaos_outcome *outcome;
     struct child children[CHAOS_RANKS_MAX];
-    int other;        /* of two who are apart */
-    int named[2];     /* by those of a side; -1: nobody has failed so far */
-    bool zero_failed; /* rank 0 has */
+    int other;         /* of two who are apart */
+    int named[2];      /* by those of a side; -1: nobody has failed so far */
+    bool zero_failed;  /* rank 0 has */
+    bool third_failed; /* where two are apart, one that hears both */
+    bool was_alone;    /* one of the two says so: see is_of_the_last_two */
 };
 
 static void nap(unsigned ms)
@@ -195,14 +197,27 @@ static bool is_guilty(const struct scene *scene, int rank, const struct chaos_re
     return culprit == cell->victim;
 }
 
+static bool is_apart(const struct scene *scene, int rank)
+{
+    return scene->cell->fault == FAULT_APART &&
+           (rank == scene->cell->victim || rank == scene->other);
+}
+
 /* Who cannot reach rank 0 while it gathers all hears no other, and takes it for the cause. */
 static bool is_outside(const struct scene *scene, int rank, int culprit)
 {
-    bool are_apart = scene->cell->fault == FAULT_APART &&
-                     (rank == scene->cell->victim || rank == scene->other) &&
-                     (scene->cell->victim == 0 || scene->other == 0);
+    return scene->cell->moment == MOMENT_FORMING && culprit == 0 && rank != 0 &&
+           is_apart(scene, rank) && is_apart(scene, 0);
+}
 
-    return scene->cell->moment == MOMENT_FORMING && culprit == 0 && rank != 0 && are_apart;
+/* All others have said goodbye, and can tell nothing more: then two are as two alone.  That no
+ * other has failed shows at the end. */
+static bool is_of_the_last_two(const struct scene *scene, int rank,
+                               const struct chaos_report *report)
+{
+    return scene->cell->moment == MOMENT_CLOSING && is_apart(scene, rank) &&
+           report->culprit != rank && is_apart(scene, report->culprit) &&
+           report->reason == TC_REASON_MACHINE_SILENT;
 }
 
 /* Why, as it may put it; 0: anything. */
@@ -242,6 +257,12 @@ static void judge_failure(struct scene *scene, int rank, const struct chaos_repo
         return;
     scene->zero_failed = scene->zero_failed || rank == 0;
     outcome->failed++;
+    if (scene->cell->size > 2 && is_of_the_last_two(scene, rank, report)) {
+        scene->was_alone = true;
+        outcome->reasons_right++;
+        return;
+    }
+    scene->third_failed = scene->third_failed || !is_apart(scene, rank);
     outcome->reasons_right += wanted == 0 || (wanted & BIT(report->reason)) != 0;
     if (!is_guilty(scene, rank, report) || (*named >= 0 && *named != report->culprit)) {
         if (outcome->is_named && outcome->is_settled)
@@ -477,5 +498,9 @@ void chaos_cell_run(const struct chaos_cell *cell, struct chaos_outcome *outcome
             outcome->is_settled = false;
             note(&scene, "rank %d has ended in the middle", r);
         }
+    if (scene.was_alone && scene.third_failed) {
+        outcome->is_named = false;
+        note(&scene, "one of the two names the other as silent, though others were there to ask");
+    }
     end(&scene);
 }

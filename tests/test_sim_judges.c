@@ -1,0 +1,148 @@
+/* test_sim_judges.c - what a judge learns at the last moment, or has not asked, misleads nobody. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 200, single */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/alloc.h"
+#include "core/base.h"
+#include "core/ruling.h"
+#include "sim/world_sim.h"
+
+enum { RANKS = 5, COUNT = 30000, TIMEOUT_MS = 1000 };
+
+struct scene {
+    struct sim_world *world;
+    uint64_t live;
+    tc_future *futures[RANKS];
+    float *data;
+};
+
+static void scene_open(struct scene *scene)
+{
+    struct sim_world_config config;
+
+    memset(scene, 0, sizeof(*scene));
+    scene->live = tci_alloc_live();
+    sim_world_config_default(&config);
+    config.timeout_ms = TIMEOUT_MS;
+    scene->world = sim_world_new(RANKS, &config);
+    scene->data = calloc((size_t)RANKS * COUNT, sizeof(float));
+    assert_non_null(scene->data);
+}
+
+static void scene_close(struct scene *scene)
+{
+    sim_world_free(scene->world);
+    for (uint32_t r = 0; r < RANKS; r++)
+        tc_future_release(scene->futures[r]);
+    free(scene->data);
+    assert_int_equal(tci_alloc_live(), scene->live);
+}
+
+static float *data_of(struct scene *scene, uint32_t rank)
+{
+    return scene->data + (size_t)rank * COUNT;
+}
+
+/* ---- A loop that goes on just before the ruling --------------------------------------------- */
+
+static void say(struct tci_answers *answers, int rank, int waits_for)
+{
+    answers->said[rank].what = ENTERED;
+    answers->said[rank].waits[0] = waits_for;
+}
+
+/* Rank 3 waits for rank 0, that for rank 1, and ranks 1 and 2 for each other: rank 2 has only begun
+ * to go on. */
+static void who_answers_at_the_last_moment_is_named(void **state)
+{
+    struct tci_answers *answers = tci_answers_new(4);
+    struct tci_evidence evidence = {.size = 4,
+                                    .judge = 0,
+                                    .peer = TCI_ALL_PEERS,
+                                    .timeout_ms = 1000,
+                                    .name = "gather",
+                                    .answers = answers};
+    struct tci_ruling ruling;
+
+    (void)state;
+    assert_non_null(answers);
+    say(answers, 0, 1);
+    say(answers, 1, 2);
+    say(answers, 2, 1);
+    say(answers, 3, 0);
+    answers->said[0].due_ns = 1;
+    tci_rule(&evidence, &ruling);
+    assert_int_equal(ruling.reason, TC_REASON_SLOW);
+    assert_int_equal(ruling.culprit, 1); /* the end of the way: all have answered at once */
+    answers->said[2].was_mute = true;
+    tci_rule(&evidence, &ruling);
+    assert_int_equal(ruling.reason, TC_REASON_SLOW);
+    assert_int_equal(ruling.culprit, 2);
+    assert_non_null(strstr(ruling.text, "rank 2 has answered only at the end"));
+    answers->said[2].is_flowing = true; /* its answer came behind data */
+    tci_rule(&evidence, &ruling);
+    assert_int_equal(ruling.culprit, 1);
+    tci_free(answers);
+}
+
+/* ---- A dead path to a third rank ------------------------------------------------------------ */
+
+static void receive(struct scene *scene, uint32_t rank, int from)
+{
+    scene->futures[rank] = tc_recv_async(sim_group(scene->world, rank), 7, data_of(scene, rank),
+                                         COUNT, TC_DTYPE_F32, from, NULL);
+}
+
+static void receive_from_0(void *arg)
+{
+    receive(arg, 1, 0);
+}
+
+/* Ranks 0 and 1 do not hear each other.  Rank 2 waits for rank 1, which waits for rank 0 since
+ * later: so it is judged first whether rank 1 keeps rank 2 waiting. */
+static void wait_behind(uint64_t later_ns)
+{
+    struct scene scene;
+
+    scene_open(&scene);
+    sim_world_break_at(scene.world, 0, 1, 1, TCI_NEVER);
+    sim_world_break_at(scene.world, 1, 0, 1, TCI_NEVER);
+    receive(&scene, 2, 1);
+    sim_world_at(scene.world, 1, later_ns, receive_from_0, &scene);
+    sim_world_idle(scene.world);
+    for (uint32_t r = 1; r <= 2; r++) {
+        const tc_error *error = tc_future_error(scene.futures[r]);
+
+        assert_non_null(error);
+        if (error->rank != 1 || tc_error_reason(error) != TC_REASON_LINK_DEAD)
+            fail_msg("rank %u, with %.3f ms between: %s", r, (double)later_ns * 1e-6,
+                     error->message);
+    }
+    scene_close(&scene);
+}
+
+static void a_dead_path_to_a_third_rank_is_not_taken_for_its_silence(void **state)
+{
+    (void)state;
+    for (uint64_t later_ms = 0; later_ms < 400; later_ms += 5)
+        wait_behind(2 + later_ms * TCI_NS_PER_MS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_answers_at_the_last_moment_is_named),
+        cmocka_unit_test(a_dead_path_to_a_third_rank_is_not_taken_for_its_silence),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
