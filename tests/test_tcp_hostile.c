@@ -31,11 +31,10 @@ static struct net net;
 
 static struct tci_addr loopback(void)
 {
-    struct tci_addr addr = {.len = sizeof(struct sockaddr_in)};
-    struct sockaddr_in *in = (struct sockaddr_in *)&addr.sa;
+    struct tci_addr addr = {.len = sizeof(addr.v4)};
 
-    in->sin_family = AF_INET;
-    in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    addr.v4.sin_family = AF_INET;
+    addr.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     return addr;
 }
 

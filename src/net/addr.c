@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,8 +212,6 @@ tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_
 bool tci_addr_from_text(const char *host, uint16_t port, struct tci_addr *addr_out)
 {
     struct tci_addr addr = {.len = 0};
-    struct sockaddr_in *v4 = (struct sockaddr_in *)&addr.sa;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&addr.sa;
     const char *scope = strchr(host, '%');
     char digits[INET6_ADDRSTRLEN];
     size_t len = scope != NULL ? (size_t)(scope - host) : strlen(host);
@@ -224,18 +221,18 @@ bool tci_addr_from_text(const char *host, uint16_t port, struct tci_addr *addr_o
     memcpy(digits, host, len);
     digits[len] = '\0';
 
-    if (scope == NULL && inet_pton(AF_INET, digits, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET;
-        v4->sin_port = htons(port);
-        addr.len = sizeof *v4;
-    } else if (inet_pton(AF_INET6, digits, &v6->sin6_addr) == 1) {
-        v6->sin6_family = AF_INET6;
-        v6->sin6_port = htons(port);
+    if (scope == NULL && inet_pton(AF_INET, digits, &addr.v4.sin_addr) == 1) {
+        addr.v4.sin_family = AF_INET;
+        addr.v4.sin_port = htons(port);
+        addr.len = sizeof addr.v4;
+    } else if (inet_pton(AF_INET6, digits, &addr.v6.sin6_addr) == 1) {
+        addr.v6.sin6_family = AF_INET6;
+        addr.v6.sin6_port = htons(port);
         if (scope != NULL)
-            v6->sin6_scope_id = if_nametoindex(scope + 1);
-        if (scope != NULL && v6->sin6_scope_id == 0)
-            v6->sin6_scope_id = (uint32_t)strtoul(scope + 1, NULL, 10);
-        addr.len = scope == NULL || v6->sin6_scope_id != 0 ? sizeof *v6 : 0;
+            addr.v6.sin6_scope_id = if_nametoindex(scope + 1);
+        if (scope != NULL && addr.v6.sin6_scope_id == 0)
+            addr.v6.sin6_scope_id = (uint32_t)strtoul(scope + 1, NULL, 10);
+        addr.len = scope == NULL || addr.v6.sin6_scope_id != 0 ? sizeof addr.v6 : 0;
     }
     if (addr.len == 0)
         return false;
@@ -245,46 +242,46 @@ bool tci_addr_from_text(const char *host, uint16_t port, struct tci_addr *addr_o
 
 void tci_addr_from_system(const struct sockaddr *sa, socklen_t len, struct tci_addr *addr_out)
 {
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)sa;
-    struct tci_addr addr = {.len = 0};
+    struct tci_addr given = {.len = 0}, addr = {.len = 0};
 
-    if (sa->sa_family == AF_INET6 && len >= sizeof *v6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
-        struct sockaddr_in *v4 = (struct sockaddr_in *)&addr.sa;
-
-        v4->sin_family = AF_INET;
-        v4->sin_port = v6->sin6_port;
-        memcpy(&v4->sin_addr, &v6->sin6_addr.s6_addr[12], sizeof v4->sin_addr);
-        addr.len = sizeof *v4;
-    } else if ((sa->sa_family == AF_INET6 && len >= sizeof *v6) ||
-               (sa->sa_family == AF_INET && len >= sizeof(struct sockaddr_in))) {
-        addr.len = sa->sa_family == AF_INET6 ? sizeof *v6 : sizeof(struct sockaddr_in);
-        memcpy(&addr.sa, sa, addr.len);
+    memcpy(&given.sa, sa, tci_min(len, sizeof given.sa));
+    if (given.sa.ss_family == AF_INET6 && len >= sizeof given.v6 &&
+        IN6_IS_ADDR_V4MAPPED(&given.v6.sin6_addr)) {
+        addr.v4.sin_family = AF_INET;
+        addr.v4.sin_port = given.v6.sin6_port;
+        memcpy(&addr.v4.sin_addr, &given.v6.sin6_addr.s6_addr[12], sizeof addr.v4.sin_addr);
+        addr.len = sizeof addr.v4;
+    } else if (given.sa.ss_family == AF_INET6 && len >= sizeof given.v6) {
+        addr.v6 = given.v6;
+        addr.len = sizeof addr.v6;
+    } else if (given.sa.ss_family == AF_INET && len >= sizeof given.v4) {
+        addr.v4 = given.v4;
+        addr.len = sizeof addr.v4;
     }
     *addr_out = addr;
 }
 
 const char *tci_addr_print(const struct tci_addr *addr, char *text)
 {
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&addr->sa;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&addr->sa;
     char digits[INET6_ADDRSTRLEN];
     char name[IF_NAMESIZE];
 
     if (addr->len == 0) {
         (void)snprintf(text, TCI_ADDR_TEXT, "(no address)");
     } else if (addr->sa.ss_family == AF_INET) {
-        (void)inet_ntop(AF_INET, &v4->sin_addr, digits, sizeof digits);
-        (void)snprintf(text, TCI_ADDR_TEXT, "%s:%u", digits, (unsigned)ntohs(v4->sin_port));
+        (void)inet_ntop(AF_INET, &addr->v4.sin_addr, digits, sizeof digits);
+        (void)snprintf(text, TCI_ADDR_TEXT, "%s:%u", digits, (unsigned)ntohs(addr->v4.sin_port));
     } else {
-        (void)inet_ntop(AF_INET6, &v6->sin6_addr, digits, sizeof digits);
-        if (v6->sin6_scope_id == 0)
-            (void)snprintf(text, TCI_ADDR_TEXT, "[%s]:%u", digits, (unsigned)ntohs(v6->sin6_port));
-        else if (if_indextoname(v6->sin6_scope_id, name) != NULL)
+        (void)inet_ntop(AF_INET6, &addr->v6.sin6_addr, digits, sizeof digits);
+        if (addr->v6.sin6_scope_id == 0)
+            (void)snprintf(text, TCI_ADDR_TEXT, "[%s]:%u", digits,
+                           (unsigned)ntohs(addr->v6.sin6_port));
+        else if (if_indextoname(addr->v6.sin6_scope_id, name) != NULL)
             (void)snprintf(text, TCI_ADDR_TEXT, "[%s%%%s]:%u", digits, name,
-                           (unsigned)ntohs(v6->sin6_port));
+                           (unsigned)ntohs(addr->v6.sin6_port));
         else
-            (void)snprintf(text, TCI_ADDR_TEXT, "[%s%%%u]:%u", digits, (unsigned)v6->sin6_scope_id,
-                           (unsigned)ntohs(v6->sin6_port));
+            (void)snprintf(text, TCI_ADDR_TEXT, "[%s%%%u]:%u", digits,
+                           (unsigned)addr->v6.sin6_scope_id, (unsigned)ntohs(addr->v6.sin6_port));
     }
     return text;
 }
@@ -292,16 +289,12 @@ const char *tci_addr_print(const struct tci_addr *addr, char *text)
 /* Address and scope, without the port. */
 static bool has_same_host(const struct tci_addr *a, const struct tci_addr *b)
 {
-    const struct sockaddr_in6 *a6 = (const struct sockaddr_in6 *)&a->sa;
-    const struct sockaddr_in6 *b6 = (const struct sockaddr_in6 *)&b->sa;
-
     if (a->len == 0 || b->len == 0 || a->sa.ss_family != b->sa.ss_family)
         return false;
     if (a->sa.ss_family == AF_INET)
-        return ((const struct sockaddr_in *)&a->sa)->sin_addr.s_addr ==
-               ((const struct sockaddr_in *)&b->sa)->sin_addr.s_addr;
-    return memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0 &&
-           a6->sin6_scope_id == b6->sin6_scope_id;
+        return a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
+    return memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, sizeof a->v6.sin6_addr) == 0 &&
+           a->v6.sin6_scope_id == b->v6.sin6_scope_id;
 }
 
 bool tci_addr_is_equal(const struct tci_addr *a, const struct tci_addr *b)
@@ -318,26 +311,20 @@ bool tci_addr_is_same_host(const struct tci_addr *a, const struct tci_addr *b)
 
 bool tci_addr_is_any(const struct tci_addr *addr)
 {
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&addr->sa;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&addr->sa;
-
     if (addr->len == 0)
         return false;
     if (addr->sa.ss_family == AF_INET)
-        return v4->sin_addr.s_addr == htonl(INADDR_ANY);
-    return IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr);
+        return addr->v4.sin_addr.s_addr == htonl(INADDR_ANY);
+    return IN6_IS_ADDR_UNSPECIFIED(&addr->v6.sin6_addr);
 }
 
 bool tci_addr_is_loopback(const struct tci_addr *addr)
 {
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&addr->sa;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&addr->sa;
-
     if (addr->len == 0)
         return false;
     if (addr->sa.ss_family == AF_INET)
-        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+        return ntohl(addr->v4.sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(&addr->v6.sin6_addr);
 }
 
 uint16_t tci_addr_port(const struct tci_addr *addr)
@@ -345,28 +332,26 @@ uint16_t tci_addr_port(const struct tci_addr *addr)
     if (addr->len == 0)
         return 0;
     if (addr->sa.ss_family == AF_INET)
-        return ntohs(((const struct sockaddr_in *)&addr->sa)->sin_port);
-    return ntohs(((const struct sockaddr_in6 *)&addr->sa)->sin6_port);
+        return ntohs(addr->v4.sin_port);
+    return ntohs(addr->v6.sin6_port);
 }
 
 void tci_addr_set_port(struct tci_addr *addr, uint16_t port)
 {
     TC_ASSERT(addr->len != 0);
     if (addr->sa.ss_family == AF_INET)
-        ((struct sockaddr_in *)&addr->sa)->sin_port = htons(port);
+        addr->v4.sin_port = htons(port);
     else
-        ((struct sockaddr_in6 *)&addr->sa)->sin6_port = htons(port);
+        addr->v6.sin6_port = htons(port);
 }
 
 void tci_addr_adopt_scope(struct tci_addr *addr, const struct tci_addr *seen_from)
 {
-    struct sockaddr_in6 *to = (struct sockaddr_in6 *)&addr->sa;
-    const struct sockaddr_in6 *from = (const struct sockaddr_in6 *)&seen_from->sa;
-
-    if (addr->len == 0 || addr->sa.ss_family != AF_INET6 || to->sin6_scope_id == 0)
+    if (addr->len == 0 || addr->sa.ss_family != AF_INET6 || addr->v6.sin6_scope_id == 0)
         return;
-    to->sin6_scope_id =
-        seen_from->len != 0 && seen_from->sa.ss_family == AF_INET6 ? from->sin6_scope_id : 0;
+    addr->v6.sin6_scope_id = seen_from->len != 0 && seen_from->sa.ss_family == AF_INET6
+                                 ? seen_from->v6.sin6_scope_id
+                                 : 0;
 }
 
 /* ---- The wire ---------------------------------------------------------------------------------
@@ -379,8 +364,6 @@ enum { WIRE_PORT = 2, WIRE_BITS = 4, WIRE_SCOPE = 20 };
 
 void tci_addr_encode(const struct tci_addr *addr, uint8_t *wire)
 {
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&addr->sa;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&addr->sa;
     uint32_t scope;
 
     memset(wire, 0, TCI_ADDR_WIRE);
@@ -388,38 +371,36 @@ void tci_addr_encode(const struct tci_addr *addr, uint8_t *wire)
         return;
     if (addr->sa.ss_family == AF_INET) {
         wire[0] = 4;
-        memcpy(wire + WIRE_PORT, &v4->sin_port, 2);
-        memcpy(wire + WIRE_BITS, &v4->sin_addr, 4);
+        memcpy(wire + WIRE_PORT, &addr->v4.sin_port, 2);
+        memcpy(wire + WIRE_BITS, &addr->v4.sin_addr, 4);
         return;
     }
     TC_ASSERT(addr->sa.ss_family == AF_INET6);
     wire[0] = 6;
-    scope = htonl(v6->sin6_scope_id);
-    memcpy(wire + WIRE_PORT, &v6->sin6_port, 2);
-    memcpy(wire + WIRE_BITS, &v6->sin6_addr, 16);
+    scope = htonl(addr->v6.sin6_scope_id);
+    memcpy(wire + WIRE_PORT, &addr->v6.sin6_port, 2);
+    memcpy(wire + WIRE_BITS, &addr->v6.sin6_addr, 16);
     memcpy(wire + WIRE_SCOPE, &scope, 4);
 }
 
 tc_status_t tci_addr_decode(const uint8_t *wire, struct tci_addr *addr_out)
 {
     struct tci_addr addr = {.len = 0};
-    struct sockaddr_in *v4 = (struct sockaddr_in *)&addr.sa;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&addr.sa;
     uint8_t again[TCI_ADDR_WIRE];
     uint32_t scope;
 
     if (wire[0] == 4) {
-        v4->sin_family = AF_INET;
-        memcpy(&v4->sin_port, wire + WIRE_PORT, 2);
-        memcpy(&v4->sin_addr, wire + WIRE_BITS, 4);
-        addr.len = sizeof *v4;
+        addr.v4.sin_family = AF_INET;
+        memcpy(&addr.v4.sin_port, wire + WIRE_PORT, 2);
+        memcpy(&addr.v4.sin_addr, wire + WIRE_BITS, 4);
+        addr.len = sizeof addr.v4;
     } else if (wire[0] == 6) {
-        v6->sin6_family = AF_INET6;
-        memcpy(&v6->sin6_port, wire + WIRE_PORT, 2);
-        memcpy(&v6->sin6_addr, wire + WIRE_BITS, 16);
+        addr.v6.sin6_family = AF_INET6;
+        memcpy(&addr.v6.sin6_port, wire + WIRE_PORT, 2);
+        memcpy(&addr.v6.sin6_addr, wire + WIRE_BITS, 16);
         memcpy(&scope, wire + WIRE_SCOPE, 4);
-        v6->sin6_scope_id = ntohl(scope);
-        addr.len = sizeof *v6;
+        addr.v6.sin6_scope_id = ntohl(scope);
+        addr.len = sizeof addr.v6;
     }
 
     /* Whatever encode would have written otherwise is not its work. */

@@ -3,15 +3,22 @@
 #ifndef TCI_ADDR_H
 #define TCI_ADDR_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
 #include "core/error.h"
 
+/* A union, since a compiler may take for granted that what is stored in one structure is not read
+ * by a pointer to another. */
 struct tci_addr {
     socklen_t len; /* 0: none */
-    struct sockaddr_storage sa;
+    union {
+        struct sockaddr_storage sa;
+        struct sockaddr_in v4;  /* where sa.ss_family is AF_INET */
+        struct sockaddr_in6 v6; /* AF_INET6 */
+    };
 };
 
 /* A rendezvous URL, cut in its parts: "tcp://host:port", "gloo+tcp://…", "rdma://…", "single://…",

@@ -93,9 +93,7 @@ int tci_iface_rank(const char *choice, const char *name)
 
 static bool needs_scope(const struct tci_addr *addr)
 {
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&addr->sa;
-
-    return addr->sa.ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
+    return addr->sa.ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&addr->v6.sin6_addr);
 }
 
 /* Kept sorted as it grows: there are few. */
