@@ -74,16 +74,18 @@ static bool read_item(const char *list, struct item *item)
 
     *item = (struct item){.begin = list, .count = 1};
     while (*at != '\0' && *at != ',') {
-        struct bracket *bracket = &item->brackets[item->bracket_count];
+        struct bracket *bracket;
 
         if (*at == ']' || *at == ' ')
             return false;
         if (*at++ != '[')
             continue;
+        if (item->bracket_count == BRACKETS_MAX)
+            return false;
+        bracket = &item->brackets[item->bracket_count];
         bracket->begin = at;
         bracket->end = strchr(at, ']');
-        if (item->bracket_count == BRACKETS_MAX || bracket->end == NULL ||
-            !walk_bracket(bracket, 0, NULL))
+        if (bracket->end == NULL || !walk_bracket(bracket, 0, NULL))
             return false;
         item->bracket_count++;
         item->count *= bracket->count;
