@@ -373,15 +373,20 @@ static void strangers_at_the_door_are_counted(void **state)
     assert_int_equal(net.nodes[0].losses, 0);
 }
 
-static void greet_again(int fd, struct tci_hello hello, uint8_t id)
+static void greet_as(int fd, enum tci_frame_kind kind, struct tci_hello hello, uint8_t id)
 {
-    struct tci_frame frame = {.kind = TCI_FRAME_HELLO, .length = TCI_HELLO_BYTES};
+    struct tci_frame frame = {.kind = (uint8_t)kind, .length = TCI_HELLO_BYTES};
     uint8_t wire[TCI_HEAD_BYTES + TCI_HELLO_BYTES];
 
     memset(hello.group_id, id, sizeof(hello.group_id));
     tci_frame_encode(&frame, wire);
     tci_hello_encode(&hello, wire + TCI_HEAD_BYTES);
     put(fd, wire, sizeof(wire));
+}
+
+static void greet_again(int fd, struct tci_hello hello, uint8_t id)
+{
+    greet_as(fd, TCI_FRAME_HELLO, hello, id);
 }
 
 /* With a token that no greeting before it had. */
@@ -506,6 +511,38 @@ static void a_peer_that_refuses_is_lost_long_before_the_deadline_of_a_dial(void 
     assert_true(exec->ops->now_ns(net.context.exec) - begin < TCI_TCP_DIAL_MS * TCI_NS_PER_MS);
 }
 
+/* Rank 1 asks to be carried to rank 2, and is not there any more when that one comes. */
+static void a_pipe_that_comes_to_nothing_does_not_hold_rank_0(void **state)
+{
+    struct tci_transport *transport = net.nodes[0].transport;
+    struct linger at_once = {.l_onoff = 1};
+    struct tci_frame call, bye = frame_of(TCI_FRAME_BYE, 0);
+    int asks = dial_front(), comes;
+    uint8_t wire[200];
+
+    (void)state;
+    greet_as(asks, TCI_FRAME_PIPE, (struct tci_hello){.from = 1, .to = 2, .token = 1}, 0x5a);
+    assert_int_equal(answer(peers[2], wire), TCI_HEAD_BYTES);
+    assert_null(tci_frame_decode(wire, &call));
+    assert_int_equal(call.kind, TCI_FRAME_CALL);
+    setsockopt(asks, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    close(asks);
+    transport->ops->leave(transport);
+    for (int i = 1; i < 3; i++) {
+        put_frame(peers[i], &bye);
+        shutdown(peers[i], SHUT_WR);
+    }
+    while (net_stats(&net, 0).links_open > 0)
+        turn(1);
+    assert_int_equal(net.nodes[0].lefts, 0);
+    comes = dial_front();
+    greet_as(comes, TCI_FRAME_PIPE,
+             (struct tci_hello){.from = 2, .to = 1, .token = call.key.tag, .index = 1}, 0x5a);
+    net_turn_until(&net, &net.nodes[0].lefts, 1);
+    assert_int_equal(net.nodes[0].losses, 0);
+    close(comes);
+}
+
 #define HOSTILE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -528,6 +565,7 @@ int main(void)
         HOSTILE(only_true_greetings_are_welcome),
         HOSTILE(only_its_peer_makes_a_link_again),
         HOSTILE(a_peer_that_refuses_is_lost_long_before_the_deadline_of_a_dial),
+        HOSTILE(a_pipe_that_comes_to_nothing_does_not_hold_rank_0),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,15 @@ static void pipe_free(struct tci_pipe *pipe)
     tci_free(pipe);
 }
 
+/* This rank may have waited for it alone. */
+static void end_pipe(struct tci_pipe *pipe)
+{
+    struct tci_tcp *tcp = pipe->tcp;
+
+    pipe_free(pipe);
+    tci_tcp_check_left(tcp);
+}
+
 void tci_pipes_end(struct tci_tcp *tcp)
 {
     while (!tci_list_is_empty(&tcp->pipes))
@@ -130,23 +139,20 @@ static int watch_again(struct end *end)
 static void on_end_ready(struct tci_watch *watch, uint32_t ready)
 {
     struct end *end = tci_container_of(watch, struct end, watch);
-    struct tci_pipe *pipe = end->pipe;
-    struct tci_tcp *tcp = pipe->tcp;
 
     (void)ready;
     if (carry(end) == 0 && carry(other(end)) == 0 &&
         !(end->is_passed_on && other(end)->is_passed_on) && watch_again(end) == 0 &&
         watch_again(other(end)) == 0)
         return;
-    pipe_free(pipe);
-    tci_tcp_check_left(tcp);
+    end_pipe(end->pipe);
 }
 
 /* ---- Made ------------------------------------------------------------------------------------ */
 
 static void on_pipe_timer(struct tci_timer *timer)
 {
-    pipe_free(tci_container_of(timer, struct tci_pipe, timer));
+    end_pipe(tci_container_of(timer, struct tci_pipe, timer));
 }
 
 static struct tci_link *standing(struct tci_tcp *tcp, uint32_t rank)
@@ -255,7 +261,7 @@ bool tci_pipe_take(struct tci_tcp *tcp, const struct tci_hello *hello, int fd,
         frame.key.tag = pipe->number;
         tci_link_control(standing(tcp, hello->to), &frame, NULL);
     } else if (!join(pipe)) {
-        pipe_free(pipe);
+        end_pipe(pipe);
     }
     return true;
 }
