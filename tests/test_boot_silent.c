@@ -39,6 +39,29 @@ static int pretend(bool welcomes)
     return fd;
 }
 
+/* It says once or twice that it is there; who says it without end keeps a loop from all else. */
+static void a_rank_0_that_says_it_without_end_is_left(void **state)
+{
+    enum { PINGS = 1000 };
+    static uint8_t words[(1 + PINGS) * TCI_BOOT_HEAD];
+    struct pollfd polled = {.fd = boot_world_listen("127.0.0.1"), .events = POLLIN};
+    int fd;
+
+    (void)state;
+    tci_boot_head_encode(TCI_BOOT_WELCOME, 0, words);
+    for (size_t k = 1; k <= PINGS; k++)
+        tci_boot_head_encode(TCI_BOOT_PING, 0, words + k * TCI_BOOT_HEAD);
+    assert_true(boot_world_start_at(1, 1, 3, -1, LONG_MS));
+    while (poll(&polled, 1, 0) == 0)
+        boot_world_turn(1);
+    fd = accept4(polled.fd, NULL, NULL, SOCK_CLOEXEC);
+    close(polled.fd);
+    assert_int_equal(send(fd, words, sizeof(words), MSG_NOSIGNAL), sizeof(words));
+    boot_world_run(1, 1);
+    boot_world_check_text(1, TC_ERR_PEER_LOST, 0, "it says without end that it is there");
+    close(fd);
+}
+
 static void a_rank_0_that_takes_all_and_says_nothing_is_stuck(void **state)
 {
     (void)state;
@@ -85,6 +108,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_rank_0_that_takes_all_and_says_nothing_is_stuck,
                                         boot_world_setup, boot_world_teardown),
+        cmocka_unit_test_setup_teardown(a_rank_0_that_says_it_without_end_is_left, boot_world_setup,
+                                        boot_world_teardown),
         cmocka_unit_test_setup_teardown(a_rank_0_that_still_waits_is_not_at_fault, boot_world_setup,
                                         boot_world_teardown),
         cmocka_unit_test_setup_teardown(pings_change_nothing_for_those_who_are_there,

@@ -249,7 +249,8 @@ static void on_message(struct tci_member *member)
         on_go(member);
     } else if (head->type == TCI_BOOT_PING &&
                (member->state == TCI_MEMBER_WAITING || member->state == TCI_MEMBER_HOLDING)) {
-        tci_member_pinged(member);
+        if (!tci_member_pinged(member))
+            lose_root(member, "it says without end that it is there");
     } else {
         break_off(member, "it says things out of turn");
     }
@@ -257,7 +258,7 @@ static void on_message(struct tci_member *member)
 
 static void on_readable(struct tci_member *member)
 {
-    /* Bounded: each message moves the state on. */
+    /* Bounded: each message moves the state on, and pings are counted. */
     while (member->conn.fd >= 0) {
         switch (tci_boot_conn_read(&member->conn)) {
         case TCI_BOOT_READ_MORE:

@@ -29,7 +29,7 @@ struct tci_member {
     struct tci_boot boot;
     enum tci_member_state state;
     bool is_in_grace;
-    bool is_answered;            /* rank 0 has said shortly before the deadline that it is there */
+    unsigned pings; /* how often rank 0 has said, shortly before the deadline, that it is there */
     struct tci_resolve *resolve; /* owned */
     struct tci_addr place; /* with AT: where we listen; with ADVERTISED: where we are reached */
     struct tci_meet *meet; /* owned; where rank 0 leaves its card; NULL: its address is known */

@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/boot_silent.h"
 
+enum { PINGS_MAX = 16 }; /* rank 0 says it once by itself, and once in answer */
+
 /* ---- Rank 0 --------------------------------------------------------------------------------- */
 
 /* What it has said last it reads, and nothing it says may come behind a READY. */
@@ -67,9 +69,9 @@ void tci_member_ping(struct tci_boot *boot)
         tci_boot_conn_ping(&member->conn);
 }
 
-void tci_member_pinged(struct tci_member *member)
+bool tci_member_pinged(struct tci_member *member)
 {
-    member->is_answered = true;
+    return ++member->pings <= PINGS_MAX;
 }
 
 void tci_member_blame_root(struct tci_member *member, const char *time)
@@ -89,7 +91,7 @@ void tci_member_blame_root(struct tci_member *member, const char *time)
                         "rank %d is connected to %s for %.80s, but rank 0 has not answered there "
                         "within %s: see whether it runs",
                         boot->result.rank, where, boot->text, time);
-    else if (!member->is_answered)
+    else if (member->pings == 0)
         tci_error_blame(&boot->error, TC_ERR_TIMEOUT, 0, TC_REASON_LOOP_STALLED, "dist_init",
                         "rank 0 at %s knows rank %d, but says nothing any more; waited %s: see "
                         "whether it is stopped, or its loop does not turn",

@@ -11,7 +11,8 @@ void tci_root_ping(struct tci_boot *boot);
 void tci_member_ping(struct tci_boot *boot);
 /* A PING has come. */
 void tci_root_pinged(struct tci_guest *guest);
-void tci_member_pinged(struct tci_member *member);
+/* False: too often. */
+bool tci_member_pinged(struct tci_member *member);
 
 /* Among those that have joined the first whose host is silent; 0: all of them are, and there are
  * more than one other rank, so that it is rank 0 that is cut off; -1: none is. */
