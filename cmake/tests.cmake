@@ -137,7 +137,7 @@ foreach(source IN LISTS test_sources)
 endforeach()
 
 # Code of the tools that is tried without one.
-foreach(name test_hosts)
+foreach(name test_facts test_hosts)
     target_link_libraries(${name} PRIVATE tools_shared)
 endforeach()
 

@@ -273,19 +273,20 @@ bool facts_check(struct facts *facts, int rank, int size)
     tame(facts->version, sizeof facts->version);
     tame(facts->launcher, sizeof facts->launcher);
     tame(facts->transports, sizeof facts->transports);
-    for (uint32_t i = 0; i < facts->address_count; i++) {
+    /* Those beyond the counts too: what others tried names links and addresses by their places. */
+    for (uint32_t i = 0; i < ADDRESSES_MAX; i++)
         tame(facts->addresses[i].text, ADDRESS_ROOM);
-        if (facts->addresses[i].link >= facts->link_count)
-            return false;
-    }
-    for (uint32_t i = 0; i < facts->link_count; i++) {
+    for (uint32_t i = 0; i < LINKS_MAX; i++) {
         tame(facts->links[i].name, LINK_ROOM);
         tame(facts->links[i].master, LINK_ROOM);
     }
-    for (uint32_t i = 0; i < facts->device_count; i++) {
+    for (uint32_t i = 0; i < DEVICES_MAX; i++) {
         tame(facts->devices[i].name, NAME_ROOM);
         tame(facts->devices[i].link, LINK_ROOM);
     }
+    for (uint32_t i = 0; i < facts->address_count; i++)
+        if (facts->addresses[i].link >= facts->link_count)
+            return false;
     return true;
 }
 
@@ -294,8 +295,16 @@ void facts_check_tried(struct tried *tried, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (tried[i].best >= ADDRESSES_MAX || tried[i].best < -1)
             tried[i].best = -1;
+        if (tried[i].best < 0) /* large messages go to the best address */
+            tried[i].is_large = tried[i].has_stuck = 0;
         for (int k = 0; k < ADDRESSES_MAX; k++)
             if (tried[i].attempts[k].via >= LINKS_MAX || tried[i].attempts[k].via < -1)
                 tried[i].attempts[k].via = -1;
     }
+}
+
+void facts_check_worked(struct worked *worked, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        tame(worked[i].error, TEXT_ROOM);
 }

@@ -111,6 +111,8 @@ void facts_gather(struct facts *facts, int rank, int size, const char *launcher)
 bool facts_check(struct facts *facts, int rank, int size);
 /* The same of what it tried, `count` peers of it. */
 void facts_check_tried(struct tried *tried, size_t count);
+/* And of how the library did at `count` ranks. */
+void facts_check_worked(struct worked *worked, size_t count);
 
 /* "ethernet" */
 const char *facts_kind_name(unsigned kind);

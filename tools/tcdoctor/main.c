@@ -141,8 +141,7 @@ static void check_all(struct doctor *doctor)
             doctor->table.is_here[i] = 0;
     facts_check_tried(doctor->tried,
                       (size_t)doctor->env.world_size * (size_t)doctor->env.world_size);
-    for (int i = 0; i < doctor->env.world_size; i++)
-        doctor->worked[i].error[TEXT_ROOM - 1] = '\0';
+    facts_check_worked(doctor->worked, (size_t)doctor->env.world_size);
 }
 
 static bool is_complete(const struct doctor *doctor)
