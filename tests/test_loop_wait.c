@@ -15,6 +15,7 @@
 
 #include "core/base.h"
 #include "loop/loop.h"
+#include "loop/state.h"
 #include "support/loop_room.h"
 #include "tcdist/future.h"
 
@@ -259,6 +260,84 @@ static void a_thread_of_the_contexts_own_gives_no_descriptor(void **state)
     assert_int_equal(tc_shutdown(context), TC_OK);
 }
 
+/* ---- A call that is carried out within itself ----------------------------------------------- */
+
+struct look {
+    struct tci_task task;
+    struct tci_exec *exec;
+    uint64_t now_ns;
+};
+
+static void look_at_clock(struct tci_task *task)
+{
+    struct look *look = tci_container_of(task, struct look, task);
+
+    look->now_ns = look->exec->ops->now_ns(look->exec);
+}
+
+static void no_time_goes_back_within_a_call(void **state)
+{
+    struct tci_loop *loop = loop_open(TC_LOOP_MANUAL, 0);
+    struct tci_exec *exec = tci_loop_exec(loop);
+    struct look posted = {.task.fn = look_at_clock, .exec = exec}, own = posted, next = posted;
+    uint64_t begin_ns = clock_now_ns();
+
+    (void)state;
+    exec->ops->post_remote(exec, &posted.task);
+    exec->ops->run_or_post(exec, &own.task, begin_ns - 1); /* as if held up on its way */
+    assert_true(posted.now_ns >= begin_ns);
+    assert_true(own.now_ns >= posted.now_ns);
+    exec->ops->run_or_post(exec, &next.task, begin_ns - 1);
+    assert_true(next.now_ns >= own.now_ns);
+    tci_loop_free(loop);
+}
+
+static bool is_true(void *arg)
+{
+    (void)arg;
+    return true;
+}
+
+struct asker {
+    struct tci_loop *loop;
+    atomic_bool is_over;
+};
+
+static void *ask_once(void *arg)
+{
+    struct asker *asker = arg;
+
+    tci_loop_await(asker->loop, is_true, NULL);
+    atomic_store(&asker->is_over, true);
+    return NULL;
+}
+
+/* Nothing else happens: no later turn would have a reason to ask. */
+static void what_another_thread_waits_for_is_asked_within_a_call(void **state)
+{
+    struct tci_loop *loop = loop_open(TC_LOOP_MANUAL, 0);
+    struct tci_exec *exec = tci_loop_exec(loop);
+    struct look own = {.task.fn = look_at_clock, .exec = exec};
+    struct asker asker = {.loop = loop};
+    uint64_t end_ns = clock_now_ns() + WAIT_MS * UINT64_C(1000000);
+    pthread_t thread;
+
+    (void)state;
+    assert_true(tci_loop_try_enter(loop));
+    assert_int_equal(pthread_create(&thread, NULL, ask_once, &asker), 0);
+    while (atomic_load(&loop->waiting) == 0)
+        sched_yield();
+    pthread_mutex_lock(&loop->lock); /* free once it sleeps */
+    pthread_mutex_unlock(&loop->lock);
+    atomic_store(&loop->owner, 0); /* left, and this thread is the first to come again */
+    exec->ops->run_or_post(exec, &own.task, clock_now_ns());
+    while (!atomic_load(&asker.is_over) && clock_now_ns() < end_ns)
+        sched_yield();
+    assert_true(atomic_load(&asker.is_over));
+    pthread_join(thread, NULL);
+    tci_loop_free(loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +347,8 @@ int main(void)
         cmocka_unit_test(the_descriptor_is_readable_when_there_is_work_and_silent_else),
         cmocka_unit_test(the_descriptor_is_readable_at_the_next_deadline),
         cmocka_unit_test(a_thread_of_the_contexts_own_gives_no_descriptor),
+        cmocka_unit_test(no_time_goes_back_within_a_call),
+        cmocka_unit_test(what_another_thread_waits_for_is_asked_within_a_call),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

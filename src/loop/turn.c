@@ -278,9 +278,13 @@ void tci_loop_run_or_post(struct tci_exec *exec, struct tci_task *task, uint64_t
         tci_wake_post(loop, task);
         return;
     }
-    loop->now_ns = now_ns;
-    loop->is_now_stale = false;
-    run_tasks(tci_inbox_take(&loop->inbox));
+    /* The time is known, unless others have posted since, or turned the loop. */
+    if (run_tasks(tci_inbox_take(&loop->inbox)) == 0) {
+        loop->now_ns = tci_max(loop->now_ns, now_ns);
+        loop->is_now_stale = false;
+    }
     task->fn(task);
+    if (loop->calls != NULL)
+        tci_loop_call_check(loop); /* no turn that follows may find anything else to do */
     tci_loop_leave(loop);
 }
