@@ -543,6 +543,25 @@ static void a_pipe_that_comes_to_nothing_does_not_hold_rank_0(void **state)
     close(comes);
 }
 
+static void nobody_asks_for_pipes_without_end(void **state)
+{
+    int fds[9];
+    uint8_t wire[200] = {0};
+
+    (void)state;
+    for (unsigned i = 0; i < TCI_LEN(fds); i++) {
+        fds[i] = dial_front();
+        greet_as(fds[i], TCI_FRAME_PIPE, (struct tci_hello){.from = 1, .to = 2, .token = 1}, 0x5a);
+        if (i + 1 < TCI_LEN(fds))
+            assert_int_equal(answer(peers[2], wire), TCI_HEAD_BYTES);
+    }
+    assert_true(answer(fds[TCI_LEN(fds) - 1], wire) > 0);
+    assert_int_equal(wire[3], TCI_FRAME_REFUSE);
+    the_other_link_works(0);
+    for (unsigned i = 0; i < TCI_LEN(fds); i++)
+        close(fds[i]);
+}
+
 #define HOSTILE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -566,6 +585,7 @@ int main(void)
         HOSTILE(only_its_peer_makes_a_link_again),
         HOSTILE(a_peer_that_refuses_is_lost_long_before_the_deadline_of_a_dial),
         HOSTILE(a_pipe_that_comes_to_nothing_does_not_hold_rank_0),
+        HOSTILE(nobody_asks_for_pipes_without_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

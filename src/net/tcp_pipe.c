@@ -18,7 +18,12 @@
  * from its source, so that a receiver that does not read holds its sender back, as over a
  * connection.
  */
-enum { BUFFER_BYTES = 128 * 1024, ROUNDS_MAX = 4 };
+enum {
+    BUFFER_BYTES = 128 * 1024,
+    ROUNDS_MAX = 4,
+    SAME_MAX =
+        8 /* that one rank asks for to another: it needs one, and a new one when that fails */
+};
 
 struct end {
     struct tci_watch watch;
@@ -169,13 +174,27 @@ static bool is_gone(const struct tci_tcp *tcp, uint32_t rank)
     return link == NULL || link->state == TCI_LINK_DOWN || link->has_left;
 }
 
+/* One rank is not to use up the descriptors of rank 0, and of whoever is called. */
+static bool has_enough(const struct tci_tcp *tcp, const struct tci_hello *hello)
+{
+    const struct tci_list *at;
+    unsigned count = 0;
+
+    for (at = tcp->pipes.next; at != &tcp->pipes; at = at->next) {
+        const struct tci_pipe *pipe = tci_container_of(at, struct tci_pipe, list);
+
+        count += pipe->ends[0].rank == hello->from && pipe->ends[1].rank == hello->to;
+    }
+    return count >= SAME_MAX || tcp->pipe_count >= TCI_TCP_PIPES_MAX;
+}
+
 /* Where one of the two is gone there is no use in it. */
 static struct tci_pipe *pipe_new(struct tci_tcp *tcp, const struct tci_hello *hello)
 {
     struct tci_exec *exec = tcp->exec;
     struct tci_pipe *pipe;
 
-    if (tcp->pipe_count >= TCI_TCP_PIPES_MAX || standing(tcp, hello->from) == NULL ||
+    if (has_enough(tcp, hello) || standing(tcp, hello->from) == NULL ||
         standing(tcp, hello->to) == NULL)
         return NULL;
     pipe = tci_alloc(sizeof(*pipe));
