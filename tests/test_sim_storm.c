@@ -563,11 +563,14 @@ static void one_run(uint64_t seed)
 static void whatever_happens_all_ends_in_time_and_the_right_rank_is_named(void **state)
 {
     static const uint64_t counts[] = {300, 2000, 100000};
+    static const uint64_t found[] = {13259, 13552, 16427, 24223}; /* they have failed once */
     const char *given = getenv("TCDIST_SIM_SEED");
 
     (void)state;
     if (given != NULL)
         one_run(strtoull(given, NULL, 10));
+    for (size_t f = 0; given == NULL && f < TCI_LEN(found); f++)
+        one_run(found[f]);
     for (uint64_t seed = 1; given == NULL && seed <= counts[test_effort()]; seed++)
         one_run(seed);
     print_message("%" PRIu64 " runs, %" PRIu64 " futures, %" PRIu64 " of them failed:", tally.runs,
