@@ -156,6 +156,23 @@ static void nonsense_ends_the_link_and_nothing_else(void **state)
     }
 }
 
+/* Elements would not lie where they belong for whoever folds them later. */
+static void a_part_that_does_not_fill_its_record_ends_the_link(void **state)
+{
+    struct tci_rdma_head data = {
+        .kind = TCI_RDMA_DATA, .len = TCI_RDMA_PAYLOAD, .total = (uint64_t)3 * TCI_RDMA_PAYLOAD};
+    struct tci_rdma_head part = {.kind = TCI_RDMA_PART, .len = 3};
+    uint8_t payload[TCI_RDMA_PAYLOAD] = {0};
+
+    (void)state;
+    exchange();
+    tci_rdma_control(link_of(1), &data, payload);
+    tci_rdma_control(link_of(1), &part, payload);
+    net_turn_until(&net, &net.nodes[0].losses, 1);
+    assert_non_null(strstr(net.nodes[0].error.pub.message, "a part that does not fill its record"));
+    net_turn_until(&net, &net.nodes[1].losses, 1);
+}
+
 static void writes_that_nobody_has_granted_end_the_link(void **state)
 {
     struct tci_rdma_range range = {.len = 8, .place = 5};
@@ -191,6 +208,7 @@ int main(void)
         cmocka_unit_test(records_come_out_as_they_went_in),
         cmocka_unit_test(random_bytes_do_no_harm),
         CASE(nonsense_ends_the_link_and_nothing_else),
+        CASE(a_part_that_does_not_fill_its_record_ends_the_link),
         CASE(writes_that_nobody_has_granted_end_the_link),
     };
 

@@ -248,8 +248,12 @@ const char *tci_rdma_on_message(struct tci_rdma_link *link, const struct tci_rdm
 const char *tci_rdma_on_part(struct tci_rdma_link *link, const struct tci_rdma_head *head,
                              const uint8_t *payload)
 {
-    if (head->len > link->rx.total - link->rx.filled)
+    uint64_t left = link->rx.total - link->rx.filled;
+
+    if (head->len > left)
         return "more than the whole of a message";
+    if (head->len < left && head->len != TCI_RDMA_PAYLOAD) /* parts are whole elements */
+        return "a part that does not fill its record";
     return take_part(link, payload, head->len);
 }
 
