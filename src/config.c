@@ -137,7 +137,7 @@ static tc_status_t resolve_mode(tc_config *config, struct tci_error *error)
 
 static tc_status_t resolve_timeout(tc_config *config, struct tci_error *error)
 {
-    const char *text = getenv("TCDIST_TIMEOUT");
+    const char *name = "TCDIST_TIMEOUT", *text = getenv(name);
 
     if (config->timeout_ms < -1) {
         tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "init",
@@ -149,12 +149,13 @@ static tc_status_t resolve_timeout(tc_config *config, struct tci_error *error)
         return TC_OK;
     config->timeout_ms = TIMEOUT_MS;
     if (text == NULL)
+        text = getenv(name = "NUVEC_DISTRIBUTED_TIMEOUT");
+    if (text == NULL)
         return TC_OK;
     if (strcmp(text, "none") == 0)
         config->timeout_ms = -1;
     else if (!parse_seconds(text, &config->timeout_ms))
-        return refuse(error, "TCDIST_TIMEOUT", text,
-                      "a time in seconds, like 30 or 0.5, above 0, or none");
+        return refuse(error, name, text, "a time in seconds, like 30 or 0.5, above 0, or none");
     return TC_OK;
 }
 

@@ -26,9 +26,11 @@
 #include "tcdist/log.h"
 
 static const char *const variables[] = {
-    "TCDIST_LOOP_MODE", "TCDIST_TIMEOUT",       "TCDIST_TUNE_EVERY",   "TCDIST_NUMERICS",
-    "TCDIST_ALGORITHM", "TCDIST_SEGMENT_BYTES", "TCDIST_EAGER_BYTES",  "TCDIST_HOSTS",
-    "TCDIST_RDMA",      "TCDIST_SPIN_US",       "TCDIST_TRACE_EVENTS", "TCDIST_LOG"};
+    "TCDIST_LOOP_MODE",         "TCDIST_TIMEOUT",      "TCDIST_TUNE_EVERY",
+    "TCDIST_NUMERICS",          "TCDIST_ALGORITHM",    "TCDIST_SEGMENT_BYTES",
+    "TCDIST_EAGER_BYTES",       "TCDIST_HOSTS",        "TCDIST_RDMA",
+    "TCDIST_SPIN_US",           "TCDIST_TRACE_EVENTS", "TCDIST_LOG",
+    "NUVEC_DISTRIBUTED_TIMEOUT"};
 
 static int clear_environment(void **state)
 {
@@ -150,6 +152,7 @@ static void a_variable_that_does_not_parse_is_named(void **state)
         {"TCDIST_LOOP_MODE", "Thread", "thread, manual or host"},
         {"TCDIST_LOOP_MODE", "", "thread, manual or host"},
         {"TCDIST_LOOP_MODE", "host", "lends no event loop"},
+        {"NUVEC_DISTRIBUTED_TIMEOUT", "0", "seconds"},
         {"TCDIST_TIMEOUT", "0", "seconds"},
         {"TCDIST_TIMEOUT", "-1", "seconds"},
         {"TCDIST_TIMEOUT", "1,5", "seconds"},
@@ -215,6 +218,23 @@ static void fractions_of_seconds_are_read(void **state)
         assert_int_equal(context->config.timeout_ms, good[i].ms);
         tc_shutdown(context);
     }
+}
+
+static void nuvecs_timeout_counts_where_there_is_none_of_ours(void **state)
+{
+    tc_context *context;
+
+    (void)state;
+    unsetenv("TCDIST_TIMEOUT");
+    setenv("NUVEC_DISTRIBUTED_TIMEOUT", "4", 1);
+    context = open_default();
+    assert_int_equal(context->config.timeout_ms, 4000);
+    tc_shutdown(context);
+
+    setenv("TCDIST_TIMEOUT", "2", 1);
+    context = open_default();
+    assert_int_equal(context->config.timeout_ms, 2000);
+    tc_shutdown(context);
 }
 
 static void expect_refusal(const tc_config *config, tc_status_t status)
@@ -476,6 +496,7 @@ int main(void)
         TEST(the_application_goes_before_the_environment),
         TEST(a_variable_that_does_not_parse_is_named),
         TEST(fractions_of_seconds_are_read),
+        TEST(nuvecs_timeout_counts_where_there_is_none_of_ours),
         TEST(settings_without_meaning_are_refused),
         TEST(without_memory_there_is_no_context_and_no_leak),
         TEST(only_a_thread_context_has_a_thread),

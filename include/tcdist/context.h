@@ -55,7 +55,8 @@ typedef struct tc_config {
     const tc_reactor_ops *reactor;
     /* Given to each verb of `reactor`. */
     void *reactor_arg;
-    /* Of every operation; 0: TCDIST_TIMEOUT in seconds [30 s]; -1: none. */
+    /* Of every operation; 0: TCDIST_TIMEOUT in seconds, or NUVEC_DISTRIBUTED_TIMEOUT
+     * [30 s]; -1: none. */
     int timeout_ms;
     /* tc_numerics_t; DEFAULT: TCDIST_NUMERICS, canonical|fast|exact [canonical].  That of rank 0
      * counts. */
