@@ -389,7 +389,7 @@ static void a_rank_whose_loop_does_not_turn_does_not_answer(void **state)
         tc_future *futures[3];
         world_open(&world, 3, &manual);
         for (int r = 0; r < 3; r++)
-            futures[r] = sum(r, 7, 10, &options); /* entered by all, as far as they can tell */
+            futures[r] = sum(r, 7, LARGE, &options); /* entered by all, as far as they can tell */
         for (int r = 0; r < 3; r++)
             while (r != still && tc_future_test(futures[r]) == TC_PENDING)
                 for (int k = 0; k < 3; k++)

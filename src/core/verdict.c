@@ -57,6 +57,12 @@ static bool is_of_silence(uint8_t reason)
     return reason == TC_REASON_MACHINE_SILENT || reason == TC_REASON_LINK_DEAD;
 }
 
+/* Two that have other keys, or releases, are both there, and no path between them is broken. */
+static bool is_refusal(uint8_t reason)
+{
+    return tci_status_of_loss((tc_reason_t)reason) == TC_ERR_AUTH;
+}
+
 static void run_task(struct tci_task *task);
 static void proceed(struct tci_comm *comm);
 
@@ -226,8 +232,9 @@ static bool is_cut_off(const struct tci_comm *comm)
     return silent > 1;
 }
 
-/* The first charge, in the words of who knows most: of a rank that has told of its end itself, else
- * of one that has seen that end, else of those that do not hear it. */
+/* The first charge, in the words of who knows most: of one of the two who has been refused, else of
+ * a rank that has told of its end itself, else of one that has seen that end, else of those that do
+ * not hear it. */
 static const struct charge *first_cause(const struct tci_trial *trial)
 {
     const struct charge *best = &trial->charges[0];
@@ -239,6 +246,13 @@ static const struct charge *first_cause(const struct tci_trial *trial)
             (charge->by == charge->of ||
              (is_of_silence(best->reason) && !is_of_silence(charge->reason))))
             best = charge;
+    }
+    for (unsigned c = 0; c < trial->count; c++) {
+        const struct charge *charge = &trial->charges[c];
+
+        if (is_refusal(charge->reason) && charge->by + charge->of == best->by + best->of &&
+            (charge->by == best->by || charge->by == best->of))
+            return charge;
     }
     return best;
 }
@@ -271,7 +285,8 @@ static void judge(struct tci_comm *comm)
     int higher = charge->by < charge->of ? charge->of : charge->by;
     char text[256];
 
-    if (comm->size > 2 && !is_of_silence(charge->reason) && is_mutual(trial, charge)) {
+    if (comm->size > 2 && !is_of_silence(charge->reason) && !is_refusal(charge->reason) &&
+        is_mutual(trial, charge)) {
         snprintf(text, sizeof(text),
                  "the connection between rank %d and rank %d has broken and cannot be made again, "
                  "though both are there: check the path between them",

@@ -57,13 +57,14 @@ static bool is_needed(const struct tci_link *link)
     return link->live > 0 || tci_link_has_output(link);
 }
 
-/* A probe asks whether there is a direct way, and a link that was only asked for has no need. */
+/* A probe asks whether there is a direct way, and a link that was only asked for has no need.  Who
+ * has other keys has them on every way. */
 static bool may_detour(const struct tci_link *link)
 {
     const struct tci_tcp *tcp = link->tcp;
 
     return link->state == TCI_LINK_DIALING && link->index == 0 && link->peer != 0 &&
-           link->probe_fn == NULL && !tcp->is_ring && !tcp->is_parting &&
+           link->denials == 0 && link->probe_fn == NULL && !tcp->is_ring && !tcp->is_parting &&
            (!link->is_called || is_needed(link)) && root_of(tcp) != NULL;
 }
 
