@@ -25,9 +25,17 @@ void tc_dist_options_default(tc_dist_options *options)
 tc_future *tc_dist_init_async(tc_context *context, const tc_dist_options *options,
                               tc_dist_ctx **out)
 {
+    tc_dist_options by_side;
+
     if (context != NULL && options != NULL && out != NULL &&
         tci_join_is_env(options->rendezvous_url))
         return tci_join_env(context, options, out);
+    if (options != NULL && options->abi_version == TC_DIST_OPTIONS_ABI_VERSION &&
+        options->side_allgather != NULL && options->rendezvous_url == NULL) {
+        by_side = *options;
+        by_side.rendezvous_url = "side://";
+        options = &by_side;
+    }
     return tci_join(context, options, &(struct tci_join_how){.keyring = NULL}, out);
 }
 

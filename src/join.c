@@ -501,6 +501,7 @@ tc_future *tci_join(tc_context *context, const tc_dist_options *options,
     }
     join->is_from_env = how->is_from_env;
     join->meeting = how->meeting;
+    join->meeting.side = (struct tci_side){options->side_allgather, options->side_arg};
     join->connections = how->connections;
     join->carrier = how->carrier;
     if (how->paths != NULL) {

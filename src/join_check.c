@@ -65,11 +65,29 @@ static tc_status_t check_row(const tc_dist_options *options, struct tci_error *e
     return error->pub.status;
 }
 
+/* side:// stands for the caller's all-gather: the one goes with the other. */
+static tc_status_t check_side(const tc_dist_options *options, struct tci_error *error)
+{
+    bool is_meant =
+        options->rendezvous_url != NULL && strcmp(options->rendezvous_url, "side://") == 0;
+
+    if (options->side_allgather != NULL && !is_meant)
+        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
+                      "dist_init: ranks meet by side_allgather or at \"%.80s\", not by both",
+                      options->rendezvous_url);
+    else if (is_meant && options->side_allgather == NULL)
+        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
+                      "dist_init: side:// needs side_allgather, which is NULL");
+    return error->pub.status;
+}
+
 static tc_status_t check_url(const tc_dist_options *options, struct tci_error *error)
 {
     struct tci_url url;
 
     if (options->identity != NULL && tci_name_check(options->identity, error) != TC_OK)
+        return error->pub.status;
+    if (check_side(options, error) != TC_OK)
         return error->pub.status;
     if (tci_row_is_meant(options->rendezvous_url))
         return check_row(options, error);

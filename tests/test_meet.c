@@ -2,8 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: timeout 300 */
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -184,6 +186,134 @@ static void expect(tc_future *future, tc_status_t status, const char *says)
     if (got != status || strstr(tc_future_error(future)->message, says) == NULL)
         fail_msg("%d: %s", got, got == TC_OK ? "" : tc_future_error(future)->message);
     tc_future_release(future);
+}
+
+/* ---- By an all-gather of the caller's own --------------------------------------------------- */
+
+struct side {
+    pthread_barrier_t *all; /* of the ranks of one group */
+    char (*cards)[TCI_CARD_TEXT];
+    int rank;
+    int says;         /* what it gives in the end */
+    bool is_turned;   /* the order of ranks is turned round */
+    atomic_int calls; /* that have ended */
+};
+
+/* Each rank's call is made by a thread of its own. */
+static int gather(void *arg, const void *send, void *recv, size_t bytes)
+{
+    struct side *side = arg;
+    const int size = 3;
+    int result;
+
+    if (bytes != TCI_CARD_TEXT)
+        return -1;
+    memcpy(side->cards[side->rank], send, bytes);
+    (void)pthread_barrier_wait(side->all);
+    for (int r = 0; r < size; r++)
+        memcpy((char *)recv + (size_t)r * bytes, side->cards[side->is_turned ? size - 1 - r : r],
+               bytes);
+    result = side->says;
+    side->calls++; /* the last that is done with it */
+    return result;
+}
+
+static void wait_for_call(struct side *side)
+{
+    while (side->calls == 0)
+        usleep(1000);
+    assert_int_equal(side->calls, 1);
+}
+
+static void join_by_side(struct job *job, int rank, struct side *side, const char *at)
+{
+    tc_dist_options options;
+
+    tc_dist_options_default(&options);
+    options.world_size = job->size;
+    options.rank = rank;
+    options.rendezvous_url = at;
+    options.timeout_ms = side != NULL && side->says == 0 && !side->is_turned ? MS : 1500;
+    options.side_allgather = side != NULL ? gather : NULL;
+    options.side_arg = side;
+    job->joined[rank] = tc_dist_init_async(job->context[rank], &options, &job->group[rank]);
+}
+
+static void ranks_meet_by_an_allgather_of_the_callers_own(void **state)
+{
+    char cards[3][TCI_CARD_TEXT];
+    pthread_barrier_t all;
+    struct job job = {.size = 3};
+
+    (void)state;
+    assert_int_equal(pthread_barrier_init(&all, NULL, 3), 0);
+    for (int rank = 0; rank < job.size; rank++)
+        open_rank(&job, rank, "0123456789abcdef");
+    for (int group = 0; group < 2; group++) {
+        struct side sides[3];
+
+        for (int rank = 0; rank < job.size; rank++) {
+            sides[rank] = (struct side){.all = &all, .cards = cards, .rank = rank};
+            join_by_side(&job, rank, &sides[rank], NULL);
+        }
+        wait_and_leave(&job);
+        for (int rank = 0; rank < job.size; rank++)
+            wait_for_call(&sides[rank]);
+    }
+    close_job(&job);
+    pthread_barrier_destroy(&all);
+}
+
+/* One rank's fails, or it mixes up the ranks: that rank says so, and the others do not wait for
+ * ever. */
+static void an_allgather_that_does_not_gather_is_told(void **state)
+{
+    for (int way = 0; way < 2; way++) {
+        char cards[3][TCI_CARD_TEXT];
+        pthread_barrier_t all;
+        struct job job = {.size = 3};
+        struct side sides[3];
+
+        (void)state;
+        assert_int_equal(pthread_barrier_init(&all, NULL, 3), 0);
+        for (int rank = 0; rank < job.size; rank++) {
+            open_rank(&job, rank, NULL);
+            sides[rank] = (struct side){.all = &all, .cards = cards, .rank = rank};
+        }
+        sides[2].says = way == 0 ? 7 : 0;
+        sides[2].is_turned = way == 1;
+        sides[0].says = sides[1].says = 0;
+        for (int rank = 0; rank < job.size; rank++)
+            join_by_side(&job, rank, &sides[rank], NULL);
+        expect(job.joined[2], TC_ERR_INVALID_ARG,
+               way == 0 ? "side_allgather gave 7" : "in the order of ranks");
+        for (int rank = 0; rank < 2; rank++)
+            tc_future_cancel(job.joined[rank]);
+        for (int rank = 0; rank < 2; rank++) {
+            assert_int_equal(tc_future_wait(job.joined[rank], MS), TC_ERR_CANCELLED);
+            tc_future_release(job.joined[rank]);
+        }
+        close_job(&job);
+        for (int rank = 0; rank < 3; rank++)
+            wait_for_call(&sides[rank]);
+        pthread_barrier_destroy(&all);
+    }
+}
+
+static void an_allgather_and_an_url_exclude_each_other(void **state)
+{
+    struct job job = {.size = 2};
+    struct side side = {.rank = 0};
+
+    (void)state;
+    open_rank(&job, 0, NULL);
+    join_by_side(&job, 0, &side, url);
+    expect(job.joined[0], TC_ERR_INVALID_ARG, "not by both");
+    join_by_side(&job, 0, NULL, "side://");
+    expect(job.joined[0], TC_ERR_INVALID_ARG, "side:// needs side_allgather");
+    assert_int_equal(side.calls, 0);
+    job.size = 1;
+    close_job(&job);
 }
 
 static void a_file_that_is_none_of_ours_is_left_alone(void **state)
@@ -378,6 +508,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_key_holds_by_a_file_too, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(what_a_dead_job_has_left_does_no_harm, make_folder,
                                         remove_folder),
+        cmocka_unit_test(ranks_meet_by_an_allgather_of_the_callers_own),
+        cmocka_unit_test(an_allgather_that_does_not_gather_is_told),
+        cmocka_unit_test(an_allgather_and_an_url_exclude_each_other),
         cmocka_unit_test_setup_teardown(a_file_that_is_none_of_ours_is_left_alone, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(a_path_in_use_is_said_with_the_process, make_folder,

@@ -21,6 +21,10 @@ typedef enum tc_dist_backend {
 
 #define TC_DIST_OPTIONS_ABI_VERSION 1 /* of tc_dist_options, in this header */
 
+/* An all-gather that the caller has already: `bytes` of each rank, at recv in the order of ranks.
+ * 0: done; else it has failed, and so has the group. */
+typedef int (*tc_dist_side_fn)(void *arg, const void *send, void *recv, size_t bytes);
+
 /* How to form a group; fill with tc_dist_options_default(), then change. */
 typedef struct tc_dist_options {
     uint32_t abi_version;       /* TC_DIST_OPTIONS_ABI_VERSION; checked */
@@ -47,6 +51,12 @@ typedef struct tc_dist_options {
                                * "[[null, "rdma_en5"], ["rdma_en3", null]]".  NULL: the one that
                                * tc_config.rdma chooses leads to all */
     int rdma_ring;            /* 1: where the matrix is a mesh and a ring, it is a ring [0] */
+    tc_dist_side_fn side_allgather; /* on all ranks or none: instead of rendezvous_url, which is
+                                     * NULL then, this tells all where rank 0 is.  Called once, on
+                                     * a thread of the library; it may block, and the group fails
+                                     * at its timeout all the same.  It and side_arg must be good
+                                     * until it has returned [NULL] */
+    void *side_arg;
 } tc_dist_options;
 
 /* options = the defaults in brackets above; NULL is fine.  Any thread. */

@@ -22,7 +22,8 @@
 enum { PAUSE_MIN_MS = 10, PAUSE_MAX_MS = 250 };
 
 static const struct tci_store_ops *const kinds[] = {
-    &tci_store_file, &tci_store_redis, &tci_store_etcd, &tci_store_pmi, &tci_store_pmix,
+    &tci_store_file, &tci_store_redis, &tci_store_etcd,
+    &tci_store_pmi,  &tci_store_pmix,  &tci_store_side,
 };
 
 /*   rank 0:       put --POSTED--> waits --withdraw--> del --WITHDRAWN--> ends
@@ -360,6 +361,7 @@ static struct tci_meet *new_meet(const struct tci_meet_config *config)
                                      .rank = config->rank,
                                      .size = config->size,
                                      .host = config->host,
+                                     .side = config->side,
                                      .is_stopped = &meet->is_stopped};
     if (config->card != NULL)
         tci_card_print(config->card, meet->card);

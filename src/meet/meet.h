@@ -10,6 +10,13 @@
 #include "loop/loop.h"
 #include "meet/card.h"
 
+/* An all-gather of the caller's own: recv has room for `bytes` of each rank, in the order of ranks;
+ * 0: done.  Called once, by the thread that is lent for a meeting. */
+struct tci_side {
+    int (*fn)(void *arg, const void *send, void *recv, size_t bytes);
+    void *arg;
+};
+
 /* "file, redis, etcd, …": the schemes of URLs that name such a place. */
 #define TCI_MEET_SCHEMES "file://, redis://, etcd://, pmi://, pmix://"
 
@@ -36,6 +43,7 @@ struct tci_meet_config {
     const char *url; /* copied */
     int rank, size;
     uint64_t host;               /* number of this one, as in cards */
+    struct tci_side side;        /* for side:// */
     const struct tci_card *card; /* of rank 0: copied; NULL elsewhere */
 };
 

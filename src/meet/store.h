@@ -12,6 +12,7 @@ struct tci_store {
     const char *url; /* borrowed */
     int rank, size;
     uint64_t host;
+    struct tci_side side;          /* of one that needs it */
     const atomic_bool *is_stopped; /* borrowed: who waits looks at it every slice */
     void *own;                     /* of the kind */
 };
@@ -37,7 +38,7 @@ struct tci_store_ops {
 };
 
 extern const struct tci_store_ops tci_store_file, tci_store_redis, tci_store_etcd, tci_store_pmi,
-    tci_store_pmix;
+    tci_store_pmix, tci_store_side;
 
 /* What stands behind "scheme://"; NULL where the URL has another scheme. */
 const char *tci_store_rest(const char *url, const char *scheme);

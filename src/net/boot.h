@@ -4,6 +4,7 @@
 #define TCI_BOOT_H
 
 #include "loop/loop.h"
+#include "meet/meet.h"
 #include "net/addr.h"
 #include "net/keyring.h"
 #include "net/paths.h"
@@ -30,7 +31,8 @@ struct tci_meeting {
     int ports; /* rank 0 takes the first that is free of so many, from the URL's on; 0: 1 */
     bool
         is_local; /* all ranks are on this host: they meet on loopback, where no address is given */
-    bool is_loose; /* without any address of the URL's host, rank 0 listens on all it has */
+    bool is_loose;        /* without any address of the URL's host, rank 0 listens on all it has */
+    struct tci_side side; /* for side:// */
 };
 
 struct tci_boot_config {

@@ -132,8 +132,11 @@ void tci_root_leave_card(struct tci_root *root)
 {
     struct tci_boot *boot = &root->boot;
     struct tci_card card;
-    struct tci_meet_config config = {
-        .url = boot->text, .size = boot->result.size, .host = boot->result.hosts[0], .card = &card};
+    struct tci_meet_config config = {.url = boot->text,
+                                     .size = boot->result.size,
+                                     .host = boot->result.hosts[0],
+                                     .side = boot->meeting.side,
+                                     .card = &card};
     uint16_t port = 0;
     bool is_again;
 
@@ -230,7 +233,8 @@ void tci_member_find_card(struct tci_member *member)
     const struct tci_meet_config config = {.url = boot->text,
                                            .rank = boot->result.rank,
                                            .size = boot->result.size,
-                                           .host = boot->result.hosts[boot->result.rank]};
+                                           .host = boot->result.hosts[boot->result.rank],
+                                           .side = boot->meeting.side};
 
     member->meet = tci_meet_start(boot->loop, &config, on_member_event, member);
     if (member->meet == NULL)
