@@ -26,6 +26,11 @@ install(FILES
 file(RELATIVE_PATH pc_to_prefix
      ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" pc_to_prefix ${pc_to_prefix})
+# By name, and not as packages that are required: who links the shared library needs none of them.
+set(pc_private ${LIBEVENT_LIBRARIES} ${LIBSODIUM_LIBRARIES} ${CJSON_LIBRARIES} ${IBVERBS_LIBRARIES}
+    ${HIREDIS_LIBRARIES})
+list(TRANSFORM pc_private PREPEND "-l")
+list(JOIN pc_private " " pc_private)
 configure_file(cmake/tcdist.pc.in ${CMAKE_CURRENT_BINARY_DIR}/tcdist.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tcdist.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)

@@ -23,7 +23,9 @@ report() {
     fi
 }
 
+# Where nothing but the installation is known.
 by_pkg_config() {
+    export PKG_CONFIG_LIBDIR="$pkg_config_dir"
     # shellcheck disable=SC2046
     "$compiler" -o "$work/by_pkg_config" "$here/consumer.c" $(pkg-config --cflags --libs tcdist) &&
         "$work/by_pkg_config"
@@ -45,7 +47,6 @@ pkg_config_dir=$(dirname "$(find "$work/prefix" -name tcdist.pc)")
 test -f "$pkg_config_dir/tcdist.pc"
 report install $?
 
-export PKG_CONFIG_PATH="$pkg_config_dir"
 LD_LIBRARY_PATH=$(dirname "$pkg_config_dir")
 export LD_LIBRARY_PATH
 
