@@ -95,6 +95,7 @@ static void tell_step(const struct worker *worker, size_t step, bool waits)
 /* While it waits it looks whether the group that there is, if any, is whole. */
 static tc_status_t form(struct worker *worker, const struct place *place, tc_dist_ctx **out)
 {
+    tc_dist_ctx *old = worker->group; /* *out, which the library writes, may be its place */
     tc_dist_options options;
     tc_future *future;
     char identity[32];
@@ -108,8 +109,8 @@ static tc_status_t form(struct worker *worker, const struct place *place, tc_dis
     options.identity = identity;
     options.timeout_ms = place->timeout_ms;
     future = tc_dist_init_async(worker->context, &options, out);
-    while (worker->group != NULL && tc_future_wait(future, LOOK_MS) == TC_PENDING)
-        if (tc_dist_health(worker->group, NULL) != TC_OK)
+    while (old != NULL && tc_future_wait(future, LOOK_MS) == TC_PENDING)
+        if (tc_dist_health(old, NULL) != TC_OK)
             (void)tc_future_cancel(future);
     return wait_for(future);
 }
