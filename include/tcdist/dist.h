@@ -80,8 +80,8 @@ TC_API void tc_dist_options_default(tc_dist_options *options);
  * "fd://5,-,6,7" has one for each rank and "-" in this one's place; "fd://3,4" has those to the
  * ranks before and after this one (of two ranks, one will do).  With four ranks and more such a
  * ring carries what goes along it: all-reduce, broadcast, all-gather, barrier, send and receive
- * between neighbours, reduce-scatter with fast numerics; else TC_ERR_UNSUPPORTED.  Over descriptors
- * no key is proven: in a context that has one the call gives TC_ERR_UNSUPPORTED.
+ * between neighbours, reduce-scatter with fast numerics; else TC_ERR_UNSUPPORTED.  A key of
+ * the context is proven over them, as over any connection.
  *
  * Or a place where rank 0 leaves word of its addresses, of all interfaces, and the others look for
  * it: "file:///path/of/a/file" that all hosts see; "redis://host:6379/key", "etcd://host:2379/key";
