@@ -11,7 +11,7 @@
 #include "core/log.h"
 #include "core/match.h"
 
-enum { WARN_RANKS = 8 }; /* named in a line */
+enum { WARN_RANKS = 8, WARN_TEXT = 112 }; /* named in a line, and the room of so many */
 
 static uint64_t now(const struct tci_comm *comm)
 {
@@ -103,33 +103,59 @@ static int compare_ranks(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
+/* "rank 3", "ranks 1, 3": at most WARN_RANKS of them, in order. */
+static const char *print_ranks(uint32_t *ranks, uint32_t count, char text[WARN_TEXT])
+{
+    int used = snprintf(text, WARN_TEXT, "%s", count == 1 ? "rank" : "ranks");
+
+    qsort(ranks, count, sizeof(ranks[0]), compare_ranks);
+    for (uint32_t i = 0; i < count && i < WARN_RANKS; i++)
+        used +=
+            snprintf(text + used, WARN_TEXT - (size_t)used, "%s%u", i == 0 ? " " : ", ", ranks[i]);
+    (void)snprintf(text + used, WARN_TEXT - (size_t)used, "%s",
+                   count > WARN_RANKS ? " and more" : "");
+    return text;
+}
+
+/* Whom a call waits for: "rank 0", "ranks 0, 2, and to send to rank 1".  A rank that takes nothing
+ * may be the one that holds up all. */
+static void print_waits(const struct tci_op *op, char *text, size_t text_bytes)
+{
+    uint32_t ranks[2 * (WARN_RANKS + 1)], count, all;
+    char from[WARN_TEXT], to[WARN_TEXT];
+
+    if (op->state == TCI_OP_WAITING) {
+        (void)snprintf(text, text_bytes, "the futures to start after");
+        return;
+    }
+    count = waited_for(op, ranks, WARN_RANKS + 1);
+    if (count == 0 && op->args.peer >= 0)
+        ranks[count++] = (uint32_t)op->args.peer;
+    all = add_peers(op, true, ranks, count, TCI_LEN(ranks));
+    (void)print_ranks(ranks, count, from);
+    if (all == 0)
+        (void)snprintf(text, text_bytes, "its own computations");
+    else if (all == count)
+        (void)snprintf(text, text_bytes, "%s", from);
+    else
+        (void)snprintf(text, text_bytes, "%s, and to send to %s", from,
+                       print_ranks(ranks + count, all - count, to));
+}
+
 void tci_waiting_warn(struct tci_op *op)
 {
     struct tci_comm *comm = op->comm;
-    uint32_t ranks[WARN_RANKS + 1], count = waited_for(op, ranks, WARN_RANKS + 1);
-    char tag[48], text[160] = "", more[48] = "";
-    size_t used = 0;
+    char tag[48], text[2 * WARN_TEXT + 32], more[48] = "";
 
     if (!may_warn(comm))
         return;
-    if (count == 0 && op->args.peer >= 0)
-        ranks[count++] = (uint32_t)op->args.peer;
-    qsort(ranks, count, sizeof(ranks[0]), compare_ranks);
-    for (uint32_t i = 0; i < count && i < WARN_RANKS; i++)
-        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%u", i == 0 ? "" : ", ",
-                                 ranks[i]);
-    if (op->state == TCI_OP_WAITING)
-        snprintf(text, sizeof(text), "the futures to start after");
+    print_waits(op, text, sizeof(text));
     if (comm->unwarned > 0)
         snprintf(more, sizeof(more), " (so do %u others)", comm->unwarned);
     comm->unwarned = 0;
-    tci_log(TC_LOG_WARN, "rank %d: %s, %s: waiting %.0f s for %s%s%s%s", comm->rank, op->args.name,
+    tci_log(TC_LOG_WARN, "rank %d: %s, %s: waiting %.0f s for %s%s", comm->rank, op->args.name,
             tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)),
-            (double)(now(comm) - op->begin_ns) * 1e-9,
-            op->state == TCI_OP_WAITING ? ""
-            : count == 1                ? "rank "
-                                        : "ranks ",
-            text, count > WARN_RANKS ? " and more" : "", more);
+            (double)(now(comm) - op->begin_ns) * 1e-9, text, more);
 }
 
 void tci_waiting_describe(const struct tci_op *op, char *text, size_t text_bytes)
