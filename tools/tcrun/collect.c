@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,20 @@ char *collect_open(void)
         return folder;
     free(folder);
     return NULL;
+}
+
+bool collect_is_empty(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    bool empty = true;
+
+    if (dir == NULL)
+        return true;
+    while (empty && (entry = readdir(dir)) != NULL)
+        empty = entry->d_name[0] == '.';
+    closedir(dir);
+    return empty;
 }
 
 void collect_remove(const char *folder)
@@ -67,6 +82,29 @@ bool collect_append(const char *folder, unsigned machine, const char *bytes, siz
 
 /* ---- The timeline ---------------------------------------------------------------------------- */
 
+bool collect_can_write(const char *timeline)
+{
+    bool is_new = false;
+    struct stat st;
+    int fd;
+
+    /* What is no file, such as a pipe, is not opened twice. */
+    if (strcmp(timeline, "-") == 0 ||
+        (stat(timeline, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+        return true;
+    fd = open(timeline, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        fd = open(timeline, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        is_new = fd >= 0;
+    }
+    if (fd < 0)
+        return false;
+    close(fd);
+    if (is_new)
+        unlink(timeline);
+    return true;
+}
+
 /* tcdump, where tcrun is or on the path. */
 _Noreturn static void become_tcdump(const char *folder, const char *timeline)
 {
@@ -105,6 +143,9 @@ const char *collect_write(const char *folder, const char *timeline, char *why, s
     if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
         (void)snprintf(why, room, "tcdump is neither beside tcrun nor on the path");
     else
-        (void)snprintf(why, room, "tcdump could not make it (have the ranks formed a group?)");
+        (void)snprintf(why, room,
+                       collect_is_empty(folder)
+                           ? "no rank has left a trace (have they formed a group?)"
+                           : "tcdump could not make it");
     return why;
 }

@@ -261,7 +261,8 @@ static void close_job(struct job *job)
     free(job);
 }
 
-/* The timeline is made of what has been collected, also of a job that failed. */
+/* The timeline is made of what has been collected, also of a job that failed.  What it cannot be
+ * made of stays, and the job has ended as it has. */
 static void write_timeline(struct job *job)
 {
     char why[160];
@@ -273,7 +274,11 @@ static void write_timeline(struct job *job)
     if (wrong == NULL)
         return;
     dprintf(STDERR_FILENO, "tcrun: no timeline in '%s': %s\n", job->options->timeline, wrong);
-    job_conclude(job, EXIT_TROUBLE);
+    if (collect_is_empty(job->traces))
+        return;
+    dprintf(STDERR_FILENO, "tcrun: the traces are kept in %s, for tcdump\n", job->traces);
+    free(job->traces);
+    job->traces = NULL;
 }
 
 int job_run(const struct options *options, const struct inherited *inherited,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "collect.h"
 #include "describe.h"
 #include "job.h"
 #include "options.h"
@@ -67,6 +68,12 @@ int main(int argc, char **argv)
         exit_code = describe(&options) ? 0 : EXIT_TROUBLE;
         options_fini(&options);
         return exit_code;
+    }
+    if (options.timeline != NULL && !collect_can_write(options.timeline)) {
+        dprintf(STDERR_FILENO, "tcrun: cannot write the timeline to '%s': %s\n", options.timeline,
+                strerror(errno));
+        options_fini(&options);
+        return EXIT_TROUBLE;
     }
     launch_raise_limit(options.ranks, &inherited);
     take_signals(&inherited, &signals);
