@@ -19,14 +19,18 @@ failed=0
     exit 1
 }
 cd "$work/html" || exit 1
-for page in md_*.html index.html; do
+for page in md_*.html index.html man/*.html; do
     grep -oE 'href="[^"#]+' "$page" | sed 's/^href="//' | grep -v '^[a-z]*:' | sort -u |
         while read -r link; do
-            [[ -e $link ]] || echo "$page: nothing is at $link"
+            [[ -e ${page%"${page##*/}"}$link ]] || echo "$page: nothing is at $link"
         done
 done >"$work/links"
 if [[ -s $work/links ]]; then
     cat "$work/links"
+    failed=1
+fi
+if grep -n '&lt;tt&gt;' ./*.html; then
+    echo "the marks of code are shown as text"
     failed=1
 fi
 pages=(md_*.html)
