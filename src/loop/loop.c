@@ -200,6 +200,7 @@ static void init_loop(struct tci_loop *loop, const tc_config *config)
     loop->mode = config->loop_mode;
     loop->is_lent = config->loop_mode == TC_LOOP_HOST && config->reactor != NULL;
     loop->spin_us = config->spin_us;
+    tci_spin_init(&loop->spin);
     atomic_init(&loop->cores, count_cores());
     loop->home = tci_loop_me();
     tci_process_get(&loop->process);

@@ -38,6 +38,16 @@ struct tci_errand {
     atomic_bool is_done;
 };
 
+/* Looking again and again instead of sleeping; spin.c. */
+struct tci_spin {
+    uint64_t progress_ns; /* when something was last done; 0: since the clock was last read */
+    uint64_t limit_ns;    /* of the next one, where it is adaptive */
+    unsigned yields;      /* since the progress */
+    unsigned failures;    /* that were for nothing, ever */
+    bool is_on;           /* one has begun, and no sleep has followed */
+    bool is_probe;        /* the next one is as long as can be */
+};
+
 struct tci_loop {
     struct tci_exec exec;
     int mode;     /* tc_loop_mode_t */
@@ -76,10 +86,9 @@ struct tci_loop {
     unsigned events_seen; /* … before the last pass ended */
     unsigned passes;      /* since the reactor was asked last */
     uint64_t asked_ns;    /* when it was */
-    uint64_t progress_ns; /* when something was last done; 0: since the clock was last read */
-    unsigned yields;      /* since then */
-    uint64_t lap_ns;      /* when the last part of the turn ended; lap.c */
-    uint64_t long_ns;     /* when one was last told to have taken long; 0: never */
+    struct tci_spin spin;
+    uint64_t lap_ns;  /* when the last part of the turn ended; lap.c */
+    uint64_t long_ns; /* when one was last told to have taken long; 0: never */
 
     /* While nobody turns it. */
     atomic_bool wants_park;  /* HOST, and MANUAL once tc_fd or tc_timeout_ms was asked */
@@ -127,6 +136,13 @@ uint64_t tci_loop_next_ns(struct tci_loop *loop); /* of the next timer */
 void tci_loop_run(struct tci_loop *loop, const struct tci_waiter *waiter, bool is_once);
 /* Any thread. */
 void tci_loop_run_or_post(struct tci_exec *exec, struct tci_task *task, uint64_t now_ns);
+
+/* spin.c: the owner's.  A wait begins; something was done; nothing was: whether to look once more
+ * instead of sleeping. */
+void tci_spin_init(struct tci_spin *spin);
+void tci_spin_begin(struct tci_spin *spin);
+void tci_spin_progress(struct tci_spin *spin);
+bool tci_spin_goes_on(struct tci_loop *loop);
 
 /* lap.c: a part of a turn begins, and has ended after `count` callbacks of a kind, which it gives
  * back; one that took long is told of in the log. */

@@ -1,7 +1,5 @@
 /* turn.c - one turn of the loop, and whether to turn again at once, to spin, or to sleep. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <sched.h>
-
 #include "core/assert.h"
 #include "core/future.h"
 #include "loop/state.h"
@@ -16,12 +14,6 @@
 #define GLANCES 16
 /* The clock of lap.c is behind by a tick of the system at most. */
 #define TICK_MAX_NS (20 * TCI_NS_PER_MS)
-/* Spinning for work that is on its way, when each rank has a core: three sleeps' worth of wake-ups
- * (62 us each).  When ranks share cores the others are let through instead, for less long. */
-#define SPIN_NS       (200 * TCI_NS_PER_US)
-#define SHARED_NS     (50 * TCI_NS_PER_US)
-#define SHARED_YIELDS 16
-
 /* ---- The parts of a turn -------------------------------------------------------------------- */
 
 static struct tci_task *take_queue(struct tci_queue *queue)
@@ -89,14 +81,6 @@ static bool arm_sources(struct tci_loop *loop)
     }
     loop->cursor = NULL;
     return is_armed;
-}
-
-static bool is_work_expected(struct tci_loop *loop)
-{
-    for (struct tci_source *source = loop->sources; source != NULL; source = source->next)
-        if (source->expects(source))
-            return true;
-    return false;
 }
 
 /* A timer that arms itself again for now waits for the next turn. */
@@ -177,33 +161,6 @@ bool tci_loop_may_sleep(struct tci_loop *loop)
 
 /* ---- Turn after turn ------------------------------------------------------------------------ */
 
-/* Whether to poll once more instead of sleeping. */
-static bool is_hot(struct tci_loop *loop)
-{
-    bool has_cores;
-    uint64_t limit_ns;
-
-    if (loop->spin_us == 0 || !is_work_expected(loop))
-        return false;
-    /* relaxed: a hint */
-    has_cores =
-        atomic_load_explicit(&loop->local_ranks, memory_order_relaxed) <= tci_loop_cores(loop);
-    limit_ns = has_cores ? SPIN_NS : SHARED_NS;
-    if (loop->spin_us > 0)
-        limit_ns = (uint64_t)loop->spin_us * TCI_NS_PER_US;
-    else if (!has_cores && loop->yields >= SHARED_YIELDS)
-        return false;
-    if (loop->progress_ns == 0)
-        loop->progress_ns = tci_loop_now(loop);
-    if (tci_loop_now(loop) - loop->progress_ns >= limit_ns)
-        return false;
-    if (!has_cores) {
-        loop->yields++;
-        sched_yield();
-    }
-    return true;
-}
-
 static void sleep_until(struct tci_loop *loop, uint64_t deadline_ns)
 {
     uint64_t next_ns;
@@ -232,8 +189,7 @@ static bool glance(struct tci_loop *loop)
 
 static void note_progress(struct tci_loop *loop)
 {
-    loop->progress_ns = 0;
-    loop->yields = 0;
+    tci_spin_progress(&loop->spin);
     if (loop->mode != TC_LOOP_THREAD)
         tci_loop_tell(loop);
 }
@@ -242,8 +198,7 @@ void tci_loop_run(struct tci_loop *loop, const struct tci_waiter *waiter, bool i
 {
     bool is_last = false;
 
-    loop->progress_ns = 0;
-    loop->yields = 0;
+    tci_spin_begin(&loop->spin);
     while (!loop->is_stopping) {
         unsigned events = loop->events;
         unsigned done = tci_loop_pass(loop);
@@ -255,9 +210,9 @@ void tci_loop_run(struct tci_loop *loop, const struct tci_waiter *waiter, bool i
         if (is_last || (is_once && done != 0) ||
             (waiter->deadline_ns != TCI_NEVER && waiter->deadline_ns <= tci_loop_now(loop)))
             break;
-        if (done == 0 && !is_hot(loop))
+        if (done == 0 && !tci_spin_goes_on(loop))
             sleep_until(loop, waiter->deadline_ns);
-        else if (done == 0 && loop->yields == 0 && glance(loop))
+        else if (done == 0 && loop->spin.yields == 0 && glance(loop))
             note_progress(loop);
         else if (loop->passes >= ASK_PASSES || tci_loop_now(loop) - loop->asked_ns >= ASK_NS)
             tci_loop_ask(loop, 0);
