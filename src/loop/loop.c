@@ -5,12 +5,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <time.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "loop/state.h"
+#include "loop/thread.h"
 
 /* ---- Time ----------------------------------------------------------------------------------- */
 
@@ -175,16 +175,10 @@ static struct tci_reactor *make_reactor(const tc_config *config, struct tci_erro
     return tci_reactor_epoll_new(error);
 }
 
-/* The application's signal handlers run on the application's threads. */
 static tc_status_t start_thread(struct tci_loop *loop, struct tci_error *error)
 {
-    sigset_t all, before;
-    int failed;
+    int failed = tci_thread_start(tci_loop_main, loop, &loop->thread);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    failed = pthread_create(&loop->thread, NULL, tci_loop_main, loop);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed != 0) {
         errno = failed;
         return tci_error_system(error, TC_ERR_TRANSPORT, "start the loop's thread");

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,6 +13,7 @@
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
+#include "loop/thread.h"
 #include "meet/store.h"
 #include "tcdist/reactor.h"
 
@@ -282,25 +282,6 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* No signal of the application's is to end up on this thread. */
-static int start_thread(struct tci_meet *meet)
-{
-    pthread_attr_t attr;
-    pthread_t thread;
-    sigset_t all, before;
-    int result = pthread_attr_init(&attr);
-
-    if (result != 0)
-        return result;
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    result = pthread_create(&thread, &attr, thread_main, meet);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attr);
-    return result;
-}
-
 /* ---- The loop ------------------------------------------------------------------------------ */
 
 static void on_event(struct tci_watch *watch, uint32_t ready)
@@ -393,7 +374,7 @@ struct tci_meet *tci_meet_start(struct tci_loop *loop, const struct tci_meet_con
         goto let_go;
     }
     atomic_store_explicit(&meet->holders, 2, memory_order_relaxed);
-    cause = start_thread(meet);
+    cause = tci_thread_start(thread_main, meet, NULL);
     if (cause == 0)
         return meet;
     atomic_store_explicit(&meet->holders, 1, memory_order_relaxed);

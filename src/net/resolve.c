@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +14,7 @@
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
+#include "loop/thread.h"
 #include "tcdist/reactor.h"
 
 /* Shared by the loop and the thread; the last to let go frees it, so that neither waits for the
@@ -98,25 +97,6 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* No signal of the application's is to end up on this thread. */
-static int start_thread(struct tci_resolve *resolve)
-{
-    pthread_attr_t attr;
-    pthread_t thread;
-    sigset_t all, before;
-    int result = pthread_attr_init(&attr);
-
-    if (result != 0)
-        return result;
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    result = pthread_create(&thread, &attr, thread_main, resolve);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attr);
-    return result;
-}
-
 static void on_answer(struct tci_watch *watch, uint32_t ready)
 {
     struct tci_resolve *resolve = tci_container_of(watch, struct tci_resolve, watch);
@@ -160,7 +140,7 @@ struct tci_resolve *tci_resolve_start(struct tci_loop *loop, const char *host, u
         goto let_go;
     }
     atomic_store_explicit(&resolve->holders, 2, memory_order_relaxed);
-    cause = start_thread(resolve);
+    cause = tci_thread_start(thread_main, resolve, NULL);
     if (cause == 0)
         return resolve;
 
