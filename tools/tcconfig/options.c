@@ -2,13 +2,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
 
-#include <argp.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "command_line.h"
 #include "facts.h"
-#include "tcdist/version.h"
 
 enum {
     KEY_HOSTS = 256,
@@ -31,11 +29,7 @@ enum {
 
 enum { TRY_MS = 2000, LARGE_BYTES = 8 << 20 };
 
-#define TEXT_OF(x) #x
-#define TEXT(x)    TEXT_OF(x)
-
-const char *argp_program_version = "tcconfig (tcdist) " TEXT(TC_VERSION_MAJOR) "." TEXT(
-    TC_VERSION_MINOR) "." TEXT(TC_VERSION_PATCH);
+const char *argp_program_version = COMMAND_LINE_VERSION("tcconfig");
 
 static const struct argp_option argp_options[] = {
     {NULL, 0, NULL, 0, "Which hosts:", 1},
@@ -73,30 +67,10 @@ static int choose(const char *arg, const char *const *names, struct argp_state *
     return 0;
 }
 
-static double parse_number(const char *arg, double least, double most, struct argp_state *state)
-{
-    char *end;
-    double value;
-
-    errno = 0;
-    value = strtod(arg, &end);
-    if (errno != 0 || end == arg || *end != '\0' || !(value >= least && value <= most))
-        argp_error(state, "'%s' is no number from %g to %g", arg, least, most);
-    return value;
-}
-
 static void parse_hosts(struct options *options, const char *arg, bool is_file,
                         struct argp_state *state)
 {
-    char why[HOSTS_WHY_ROOM];
-    bool is_good;
-
-    if (options->hosts.count > 0)
-        argp_error(state, "give --hosts or --hostfile once");
-    is_good = is_file ? hosts_read(&options->hosts, arg, why)
-                      : hosts_parse_names(&options->hosts, arg, why);
-    if (!is_good)
-        argp_error(state, "%s", why);
+    command_line_hosts(&options->hosts, arg, is_file, state);
     if (options->hosts.count > RANKS_MAX)
         argp_error(state, "more than %d hosts", RANKS_MAX);
 }
@@ -161,10 +135,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         options->backend = backends[choose(arg, backends, state)];
         return 0;
     case KEY_TRY:
-        options->try_ms = (int)(parse_number(arg, 0.1, 1000, state) * 1000);
+        options->try_ms = (int)(command_line_number(arg, 0.1, 1000, state) * 1000);
         return 0;
     case KEY_LARGE:
-        options->large_bytes = (size_t)(parse_number(arg, 0, 65536, state) * 1048576);
+        options->large_bytes = (size_t)(command_line_number(arg, 0, 65536, state) * 1048576);
         return 0;
     case ARGP_KEY_END:
         if (options->hosts.count == 0)

@@ -2,11 +2,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
 
-#include <argp.h>
-#include <errno.h>
 #include <stdlib.h>
 
-#include "tcdist/version.h"
+#include "command_line.h"
 
 enum {
     KEY_HOSTS = 256,
@@ -21,11 +19,7 @@ enum {
 
 enum { TIMEOUT_MS = 10000, TRY_MS = 3000, LARGE_BYTES = 8 << 20 };
 
-#define TEXT_OF(x) #x
-#define TEXT(x)    TEXT_OF(x)
-
-const char *argp_program_version = "tcdoctor (tcdist) " TEXT(TC_VERSION_MAJOR) "." TEXT(
-    TC_VERSION_MINOR) "." TEXT(TC_VERSION_PATCH);
+const char *argp_program_version = COMMAND_LINE_VERSION("tcdoctor");
 
 static const struct argp_option argp_options[] = {
     {NULL, 0, NULL, 0, "By itself, with tcrun's options:", 1},
@@ -42,18 +36,6 @@ static const struct argp_option argp_options[] = {
     {"quiet", 'q', NULL, 0, "Say what is wrong, and nothing else", 0},
     {0},
 };
-
-static double parse_number(const char *arg, double least, double most, struct argp_state *state)
-{
-    char *end;
-    double value;
-
-    errno = 0;
-    value = strtod(arg, &end);
-    if (errno != 0 || end == arg || *end != '\0' || !(value >= least && value <= most))
-        argp_error(state, "'%s' is no number from %g to %g", arg, least, most);
-    return value;
-}
 
 static void pass_on(struct options *options, const char *name, char *arg)
 {
@@ -83,13 +65,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         pass_on(options, names[key - KEY_HOSTS], arg);
         return 0;
     case KEY_TIMEOUT:
-        options->timeout_ms = (int)(parse_number(arg, 0.1, 1e5, state) * 1000);
+        options->timeout_ms = (int)(command_line_number(arg, 0.1, 1e5, state) * 1000);
         return 0;
     case KEY_TRY:
-        options->try_ms = (int)(parse_number(arg, 0.1, 1e5, state) * 1000);
+        options->try_ms = (int)(command_line_number(arg, 0.1, 1e5, state) * 1000);
         return 0;
     case KEY_LARGE:
-        options->large_bytes = (size_t)(parse_number(arg, 0, 65536, state) * 1048576);
+        options->large_bytes = (size_t)(command_line_number(arg, 0, 65536, state) * 1048576);
         return 0;
     case 'q':
         options->is_quiet = true;

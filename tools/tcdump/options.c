@@ -2,13 +2,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "command_line.h"
 #include "report.h"
-#include "tcdist/version.h"
 
 enum { KEY_CHROME = 256, KEY_HTML, KEY_JSON, KEY_LATE, KEY_SLOW, KEY_ALL };
 
@@ -18,11 +17,7 @@ enum { KEY_CHROME = 256, KEY_HTML, KEY_JSON, KEY_LATE, KEY_SLOW, KEY_ALL };
 #define SLOW_NS    INT64_C(1000000)
 #define STALLED_NS INT64_C(1000000000)
 
-#define TEXT_OF(x) #x
-#define TEXT(x)    TEXT_OF(x)
-
-const char *argp_program_version =
-    "tcdump (tcdist) " TEXT(TC_VERSION_MAJOR) "." TEXT(TC_VERSION_MINOR) "." TEXT(TC_VERSION_PATCH);
+const char *argp_program_version = COMMAND_LINE_VERSION("tcdump");
 
 static const struct argp_option argp_options[] = {
     {"chrome", KEY_CHROME, "FILE", 0, "Write a timeline for Chrome's viewer and Perfetto", 0},

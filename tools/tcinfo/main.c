@@ -1,20 +1,15 @@
 /* main.c - tcinfo tells what tcdist finds on this machine, and what a group would be. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "command_line.h"
 #include "core/alloc.h"
 #include "facts.h"
-#include "tcdist/version.h"
 
 enum { KEY_JSON = 256 };
 
-#define TEXT_OF(x) #x
-#define TEXT(x)    TEXT_OF(x)
-
-const char *argp_program_version =
-    "tcinfo (tcdist) " TEXT(TC_VERSION_MAJOR) "." TEXT(TC_VERSION_MINOR) "." TEXT(TC_VERSION_PATCH);
+const char *argp_program_version = COMMAND_LINE_VERSION("tcinfo");
 
 static const struct argp_option argp_options[] = {
     {"json", KEY_JSON, NULL, 0, "Print one JSON object instead of text", 0},

@@ -2,16 +2,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "command_line.h"
 #include "report.h"
 #include "tcdist/context.h"
-#include "tcdist/version.h"
 
 enum {
     KEY_OP = 256,
@@ -34,11 +33,7 @@ enum {
 #define COUNT_MAX 1000000
 #define BYTES_MAX ((size_t)1 << 40)
 
-#define TEXT_OF(x) #x
-#define TEXT(x)    TEXT_OF(x)
-
-const char *argp_program_version =
-    "tcperf (tcdist) " TEXT(TC_VERSION_MAJOR) "." TEXT(TC_VERSION_MINOR) "." TEXT(TC_VERSION_PATCH);
+const char *argp_program_version = COMMAND_LINE_VERSION("tcperf");
 
 static const struct argp_option argp_options[] = {
     {NULL, 0, NULL, 0, "What is measured:", 1},

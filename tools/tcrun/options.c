@@ -2,12 +2,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tcdist/version.h"
+#include "command_line.h"
 
 /* A rank takes two processes and three descriptors of tcrun; more than this is a typing error. */
 enum { RANKS_MAX = 4096, GRACE_SECONDS = 5, SECONDS_MAX = 1000000 };
@@ -39,11 +38,7 @@ enum {
     KEY_PRINT
 };
 
-#define TEXT_OF(x) #x
-#define TEXT(x)    TEXT_OF(x)
-
-const char *argp_program_version =
-    "tcrun (tcdist) " TEXT(TC_VERSION_MAJOR) "." TEXT(TC_VERSION_MINOR) "." TEXT(TC_VERSION_PATCH);
+const char *argp_program_version = COMMAND_LINE_VERSION("tcrun");
 
 static const struct argp_option argp_options[] = {
     {NULL, 0, NULL, 0, "Where:", 1},
@@ -136,20 +131,6 @@ static void parse_key(struct options *options, const char *arg, struct argp_stat
                    why);
 }
 
-static void parse_hosts(struct options *options, const char *arg, bool is_file,
-                        struct argp_state *state)
-{
-    char why[HOSTS_WHY_ROOM];
-    bool is_good;
-
-    if (options->hosts.count > 0)
-        argp_error(state, "give --hosts or --hostfile once");
-    is_good = is_file ? hosts_read(&options->hosts, arg, why)
-                      : hosts_parse_names(&options->hosts, arg, why);
-    if (!is_good)
-        argp_error(state, "%s", why);
-}
-
 static void parse_input(struct options *options, const char *arg, struct argp_state *state)
 {
     if (strcmp(arg, "all") == 0)
@@ -170,7 +151,7 @@ static error_t parse_host_option(int key, char *arg, struct argp_state *state)
     switch (key) {
     case KEY_HOSTS:
     case KEY_HOSTFILE:
-        parse_hosts(options, arg, key == KEY_HOSTFILE, state);
+        command_line_hosts(&options->hosts, arg, key == KEY_HOSTFILE, state);
         return 0;
     case KEY_REPEAT:
         options->repeat = parse_number(arg, RANKS_MAX, "ranks", state);

@@ -2,21 +2,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
 
-#include <argp.h>
-#include <errno.h>
 #include <stdlib.h>
 
-#include "tcdist/version.h"
+#include "command_line.h"
 
 enum { KEY_PROMETHEUS = 256, KEY_LISTEN, KEY_ALL };
 
 #define INTERVAL_S 1.0
 
-#define TEXT_OF(x) #x
-#define TEXT(x)    TEXT_OF(x)
-
-const char *argp_program_version =
-    "tcstat (tcdist) " TEXT(TC_VERSION_MAJOR) "." TEXT(TC_VERSION_MINOR) "." TEXT(TC_VERSION_PATCH);
+const char *argp_program_version = COMMAND_LINE_VERSION("tcstat");
 
 static const struct argp_option argp_options[] = {
     {"watch", 'w', NULL, 0, "Look again and again, until a signal ends it", 0},
@@ -28,18 +22,6 @@ static const struct argp_option argp_options[] = {
     {0},
 };
 
-static double parse_number(const char *arg, double least, double most, struct argp_state *state)
-{
-    char *end;
-    double value;
-
-    errno = 0;
-    value = strtod(arg, &end);
-    if (errno != 0 || end == arg || *end != '\0' || !(value >= least && value <= most))
-        argp_error(state, "'%s' is no number from %g to %g", arg, least, most);
-    return value;
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct options *options = state->input;
@@ -49,13 +31,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         options->is_watching = true;
         return 0;
     case 'i':
-        options->interval_s = parse_number(arg, 0.05, 86400, state);
+        options->interval_s = command_line_number(arg, 0.05, 86400, state);
         return 0;
     case KEY_PROMETHEUS:
         options->is_prometheus = true;
         return 0;
     case KEY_LISTEN:
-        options->port = (int)parse_number(arg, 0, 65535, state);
+        options->port = (int)command_line_number(arg, 0, 65535, state);
         return 0;
     case KEY_ALL:
         options->has_all_jobs = true;
