@@ -116,6 +116,84 @@ static void a_walk_may_empty_the_tables(void **state)
     assert_int_equal(count, 5000);
 }
 
+static void end_and_count(void *arg, struct tci_xfer *xfer, tc_status_t status)
+{
+    assert_int_equal(status, TC_ERR_CANCELLED);
+    count_and_del(arg, xfer);
+}
+
+static void drop_and_count(void *arg, struct tci_early *early)
+{
+    *(unsigned *)arg += 10;
+    tci_match_del_early(&match, early);
+}
+
+static const struct tci_match_ends ends = {end_and_count, drop_and_count};
+
+static unsigned end_all(const struct tci_key *key, int peer)
+{
+    unsigned count = 0;
+
+    tci_match_end(&match, &ends, &count, key, peer, TC_ERR_CANCELLED);
+    return count;
+}
+
+/* Two transfers and two early messages of each of two tags, with each of two peers. */
+static void fill(struct tci_xfer xfers[8], struct tci_early earlies[8])
+{
+    tci_match_init(&match);
+    for (unsigned i = 0; i < 8; i++) {
+        xfers[i] = xfer_of(i % 2 == 0, i / 2 % 2, i / 4, 0);
+        earlies[i] = (struct tci_early){.kind = i % 2 == 0 ? TCI_EARLY_CREDIT : TCI_EARLY_DATA,
+                                        .peer = i / 2 % 2,
+                                        .key = {.tag = i / 4, .use = 1 + i % 2}};
+        tci_match_add(&match, &xfers[i]);
+        tci_match_add_early(&match, &earlies[i]);
+    }
+}
+
+static void what_ends_is_of_a_tag_a_peer_and_uses_so_far(void **state)
+{
+    static struct tci_xfer xfers[8];
+    static struct tci_early earlies[8];
+    struct tci_key key = {.tag = 1, .use = 1};
+
+    (void)state;
+    fill(xfers, earlies);
+
+    assert_int_equal(end_all(&key, 1), 12);
+    assert_int_equal(end_all(&key, TCI_ALL_PEERS), 12);
+    key.use = 2;
+    assert_int_equal(end_all(&key, TCI_ALL_PEERS), 20);
+    assert_int_equal(end_all(NULL, 0), 22);
+    assert_int_equal(end_all(NULL, TCI_ALL_PEERS), 22);
+    assert_int_equal(match.early_count + match.credits_count + match.sends_count, 0);
+}
+
+static bool is_of_second_use(void *arg, uint32_t peer, const struct tci_key *key,
+                             const struct tci_call *call)
+{
+    (void)peer, (void)call;
+    assert_ptr_equal(arg, &match);
+    return key->use == 2;
+}
+
+static void what_is_not_kept_is_dropped(void **state)
+{
+    static struct tci_xfer xfers[8];
+    static struct tci_early earlies[8];
+    unsigned count = 0;
+
+    (void)state;
+    fill(xfers, earlies);
+
+    tci_match_review(&match, &ends, &count, is_of_second_use, &match);
+
+    assert_int_equal(count, 40);
+    assert_int_equal(match.early_count, 4);
+    assert_int_equal(match.credits_count, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -123,6 +201,8 @@ int main(void)
         cmocka_unit_test(every_part_of_a_key_counts_but_its_use),
         cmocka_unit_test(kinds_of_early_things_are_apart),
         cmocka_unit_test(a_walk_may_empty_the_tables),
+        cmocka_unit_test(what_ends_is_of_a_tag_a_peer_and_uses_so_far),
+        cmocka_unit_test(what_is_not_kept_is_dropped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

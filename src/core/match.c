@@ -199,3 +199,70 @@ void tci_match_each_early(struct tci_match *match, void (*fn)(void *arg, struct 
         each_early(&match->credits[i], fn, arg);
     }
 }
+
+/* ---- Ends ---- */
+
+struct ending {
+    const struct tci_match_ends *ends;
+    void *arg;
+    const struct tci_key *key;
+    int peer;
+    tc_status_t status;
+};
+
+static bool is_meant(const struct ending *ending, uint32_t peer, const struct tci_key *key)
+{
+    return (ending->peer == TCI_ALL_PEERS || (uint32_t)ending->peer == peer) &&
+           (ending->key == NULL || tci_key_is_same_tag(ending->key, key));
+}
+
+static void end_xfer(void *arg, struct tci_xfer *xfer)
+{
+    const struct ending *ending = arg;
+
+    if (is_meant(ending, xfer->peer, &xfer->key))
+        ending->ends->end(ending->arg, xfer, ending->status);
+}
+
+static void end_early(void *arg, struct tci_early *early)
+{
+    const struct ending *ending = arg;
+
+    if (is_meant(ending, early->peer, &early->key) &&
+        (ending->key == NULL || (int32_t)(ending->key->use - early->key.use) >= 0))
+        ending->ends->drop(ending->arg, early);
+}
+
+void tci_match_end(struct tci_match *match, const struct tci_match_ends *ends, void *arg,
+                   const struct tci_key *key, int peer, tc_status_t status)
+{
+    struct ending ending = {ends, arg, key, peer, status};
+
+    tci_match_each_xfer(match, end_xfer, &ending);
+    if (match->early_count + match->credits_count > 0)
+        tci_match_each_early(match, end_early, &ending);
+}
+
+struct reviewing {
+    const struct tci_match_ends *ends;
+    void *arg;
+    tci_review_fn *keep;
+    void *keep_arg;
+};
+
+static void review_early(void *arg, struct tci_early *early)
+{
+    const struct reviewing *reviewing = arg;
+
+    if (!reviewing->keep(reviewing->keep_arg, early->peer, &early->key, &early->call))
+        reviewing->ends->drop(reviewing->arg, early);
+}
+
+void tci_match_review(struct tci_match *match, const struct tci_match_ends *ends, void *arg,
+                      tci_review_fn *keep, void *keep_arg)
+{
+    struct reviewing reviewing = {ends, arg, keep, keep_arg};
+
+    if (match->early_count + match->credits_count > 0)
+        tci_match_each_early(match, review_early, &reviewing);
+}

@@ -82,4 +82,17 @@ void tci_match_each_xfer(struct tci_match *match, void (*fn)(void *arg, struct t
 void tci_match_each_early(struct tci_match *match, void (*fn)(void *arg, struct tci_early *early),
                           void *arg);
 
+/* How the arg, a transport or a link of it, ends what it has here: both take it out. */
+struct tci_match_ends {
+    void (*end)(void *arg, struct tci_xfer *xfer, tc_status_t status);
+    void (*drop)(void *arg, struct tci_early *early);
+};
+/* Ends all transfers of the key's tag with a peer, or with TCI_ALL_PEERS, and drops what came early
+ * of uses up to the key's.  key NULL: of every tag. */
+void tci_match_end(struct tci_match *match, const struct tci_match_ends *ends, void *arg,
+                   const struct tci_key *key, int peer, tc_status_t status);
+/* Drops what came early and is not to be kept. */
+void tci_match_review(struct tci_match *match, const struct tci_match_ends *ends, void *arg,
+                      tci_review_fn *keep, void *keep_arg);
+
 #endif

@@ -119,34 +119,21 @@ static void post(struct tci_transport *self, struct tci_xfer *xfer)
 
 /* ---- Abort and review ---- */
 
-struct aborting {
-    struct tci_shm *shm;
-    const struct tci_key *key;
-    int peer;
-};
-
-static bool is_meant(const struct aborting *aborting, uint32_t peer, const struct tci_key *key)
+static void end_xfer(void *arg, struct tci_xfer *xfer, tc_status_t status)
 {
-    return (aborting->peer == TCI_ALL_PEERS || (uint32_t)aborting->peer == peer) &&
-           tci_key_is_same_tag(aborting->key, key);
+    struct tci_shm *shm = arg;
+
+    tci_shm_end_recv(shm->links[xfer->peer], xfer, status);
 }
 
-static void abort_recv(void *arg, struct tci_xfer *xfer)
+static void drop_early(void *arg, struct tci_early *early)
 {
-    const struct aborting *aborting = arg;
+    struct tci_shm *shm = arg;
 
-    if (is_meant(aborting, xfer->peer, &xfer->key))
-        tci_shm_end_recv(aborting->shm->links[xfer->peer], xfer, TC_ERR_CANCELLED);
+    tci_shm_drop_early(shm->links[early->peer], early);
 }
 
-static void abort_early(void *arg, struct tci_early *early)
-{
-    const struct aborting *aborting = arg;
-
-    if (is_meant(aborting, early->peer, &early->key) &&
-        (int32_t)(aborting->key->use - early->key.use) >= 0)
-        tci_shm_drop_early(aborting->shm->links[early->peer], early);
-}
+const struct tci_match_ends tci_shm_ends = {end_xfer, drop_early};
 
 static void abort_pending(struct tci_shm_link *link, const struct tci_key *key)
 {
@@ -164,7 +151,6 @@ static void abort_pending(struct tci_shm_link *link, const struct tci_key *key)
 static void shm_abort(struct tci_transport *self, const struct tci_key *key, int peer)
 {
     struct tci_shm *shm = tci_shm_of(self);
-    struct aborting aborting = {shm, key, peer};
 
     for (uint32_t i = 0; i < shm->size; i++) {
         struct tci_shm_link *link = shm->links[i];
@@ -174,34 +160,17 @@ static void shm_abort(struct tci_transport *self, const struct tci_key *key, int
         abort_pending(link, key);
         tci_shm_abort_sends(link, key, TC_ERR_CANCELLED);
     }
-    if (shm->match != NULL) {
-        tci_match_each_xfer(shm->match, abort_recv, &aborting);
-        tci_match_each_early(shm->match, abort_early, &aborting);
-    }
+    if (shm->match != NULL)
+        tci_match_end(shm->match, &tci_shm_ends, shm, key, peer, TC_ERR_CANCELLED);
     shm->below->ops->abort(shm->below, key, peer);
-}
-
-struct reviewing {
-    struct tci_shm *shm;
-    tci_review_fn *keep;
-    void *arg;
-};
-
-static void review_early(void *arg, struct tci_early *early)
-{
-    const struct reviewing *reviewing = arg;
-
-    if (!reviewing->keep(reviewing->arg, early->peer, &early->key, &early->call))
-        tci_shm_drop_early(reviewing->shm->links[early->peer], early);
 }
 
 static void shm_review(struct tci_transport *self, tci_review_fn *keep, void *arg)
 {
     struct tci_shm *shm = tci_shm_of(self);
-    struct reviewing reviewing = {shm, keep, arg};
 
-    if (shm->match != NULL && shm->match->early_count > 0)
-        tci_match_each_early(shm->match, review_early, &reviewing);
+    if (shm->match != NULL)
+        tci_match_review(shm->match, &tci_shm_ends, shm, keep, arg);
     shm->below->ops->review(shm->below, keep, arg);
 }
 

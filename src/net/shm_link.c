@@ -75,27 +75,6 @@ static void release(struct tci_shm_link *link)
     link->region_fd = link->bell = link->pidfd = -1;
 }
 
-struct ending {
-    struct tci_shm_link *link;
-    tc_status_t status;
-};
-
-static void end_xfer(void *arg, struct tci_xfer *xfer)
-{
-    const struct ending *ending = arg;
-
-    if (xfer->peer == ending->link->peer)
-        tci_shm_end_recv(ending->link, xfer, ending->status);
-}
-
-static void end_early(void *arg, struct tci_early *early)
-{
-    const struct ending *ending = arg;
-
-    if (early->peer == ending->link->peer)
-        tci_shm_drop_early(ending->link, early);
-}
-
 static void end_pending(struct tci_shm_link *link, tc_status_t status)
 {
     struct tci_xfer *xfer;
@@ -108,17 +87,13 @@ static void end_pending(struct tci_shm_link *link, tc_status_t status)
 
 void tci_shm_link_end(struct tci_shm_link *link, tc_status_t status)
 {
-    struct ending ending = {link, status};
-
     if (link->state == TCI_SHM_FAR || link->state == TCI_SHM_GONE)
         return;
     link->state = TCI_SHM_GONE;
     end_pending(link, status);
     tci_shm_abort_sends(link, NULL, status);
-    if (link->live > 0)
-        tci_match_each_xfer(link->shm->match, end_xfer, &ending);
-    if (link->held > 0 || link->early_held > 0)
-        tci_match_each_early(link->shm->match, end_early, &ending);
+    if (link->live > 0 || link->held > 0 || link->early_held > 0)
+        tci_match_end(link->shm->match, &tci_shm_ends, link->shm, NULL, (int)link->peer, status);
     TC_ASSERT(link->live == 0);
     tci_list_del(&link->near_link);
     tci_free(link->queue.data);

@@ -175,6 +175,8 @@ static inline struct tci_shm *tci_shm_of(struct tci_transport *transport)
 void tci_shm_complete(struct tci_shm_link *link, struct tci_xfer *xfer, tc_status_t status);
 bool tci_shm_admit(struct tci_shm_link *link, const struct tci_key *key,
                    const struct tci_call *call);
+/* How transfers in match end, and what came early. */
+extern const struct tci_match_ends tci_shm_ends;
 /* What was posted before it was known which way to go goes on. */
 void tci_shm_go_on(struct tci_shm_link *link);
 /* The other way is taken, for a reason that is a static text. */

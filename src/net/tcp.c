@@ -108,85 +108,47 @@ static bool expects_more(struct tci_source *source)
 
 /* ---- Verbs ---- */
 
-struct aborting {
-    struct tci_tcp *tcp;
-    const struct tci_key *key; /* NULL: every transfer with oneself */
-    int peer;
-    tc_status_t status;
-};
-
-static bool is_meant(const struct aborting *aborting, uint32_t peer, const struct tci_key *key)
+static void end_xfer(void *arg, struct tci_xfer *xfer, tc_status_t status)
 {
-    return (aborting->peer == TCI_ALL_PEERS || (uint32_t)aborting->peer == peer) &&
-           (aborting->key == NULL || tci_key_is_same_tag(aborting->key, key));
-}
+    struct tci_tcp *tcp = arg;
 
-static void abort_xfer(void *arg, struct tci_xfer *xfer)
-{
-    const struct aborting *aborting = arg;
-    struct tci_tcp *tcp = aborting->tcp;
-
-    if (!is_meant(aborting, xfer->peer, &xfer->key))
-        return;
     if (!xfer->is_send && xfer->peer != tcp->rank) {
-        tci_link_end_recv(tcp->links[xfer->peer], xfer, aborting->status);
+        tci_link_end_recv(tcp->links[xfer->peer], xfer, status);
         return;
     }
     tci_match_del(&tcp->match, xfer);
     if (xfer->peer == tcp->rank)
-        tci_tcp_complete(tcp, xfer, aborting->status);
+        tci_tcp_complete(tcp, xfer, status);
     else
-        tci_link_end_send(tcp->links[xfer->peer], xfer, aborting->status);
+        tci_link_end_send(tcp->links[xfer->peer], xfer, status);
 }
 
-static void abort_early(void *arg, struct tci_early *early)
+static void drop_early(void *arg, struct tci_early *early)
 {
-    const struct aborting *aborting = arg;
-    struct tci_link *link = aborting->tcp->links[early->peer];
+    struct tci_tcp *tcp = arg;
+    struct tci_link *link = tcp->links[early->peer];
 
-    if (!is_meant(aborting, early->peer, &early->key) ||
-        (int32_t)(aborting->key->use - early->key.use) < 0)
-        return;
     tci_link_drop_early(link, early);
     tci_link_ack(link);
 }
+
+static const struct tci_match_ends ends = {end_xfer, drop_early};
 
 static void tcp_abort(struct tci_transport *self, const struct tci_key *key, int peer)
 {
     struct tci_tcp *tcp = tci_tcp_of(self);
-    struct aborting aborting = {tcp, key, peer, TC_ERR_CANCELLED};
 
     for (uint32_t i = 0; i < tcp->size; i++)
         if (tcp->links[i] != NULL && (peer == TCI_ALL_PEERS || (uint32_t)peer == i))
             tci_link_abort_sends(tcp->links[i], key, TC_ERR_CANCELLED);
-    tci_match_each_xfer(&tcp->match, abort_xfer, &aborting);
-    tci_match_each_early(&tcp->match, abort_early, &aborting);
-}
-
-struct reviewing {
-    struct tci_tcp *tcp;
-    tci_review_fn *keep;
-    void *arg;
-};
-
-static void review_early(void *arg, struct tci_early *early)
-{
-    const struct reviewing *reviewing = arg;
-    struct tci_link *link = reviewing->tcp->links[early->peer];
-
-    if (reviewing->keep(reviewing->arg, early->peer, &early->key, &early->call))
-        return;
-    tci_link_drop_early(link, early);
-    tci_link_ack(link);
+    tci_match_end(&tcp->match, &ends, tcp, key, peer, TC_ERR_CANCELLED);
 }
 
 static void tcp_review(struct tci_transport *self, tci_review_fn *keep, void *arg)
 {
     struct tci_tcp *tcp = tci_tcp_of(self);
-    struct reviewing reviewing = {tcp, keep, arg};
 
-    if (tcp->match.early_count + tcp->match.credits_count > 0)
-        tci_match_each_early(&tcp->match, review_early, &reviewing);
+    tci_match_review(&tcp->match, &ends, tcp, keep, arg);
 }
 
 static void tcp_notify(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice,
@@ -406,14 +368,13 @@ static void tcp_close(struct tci_transport *self)
 {
     struct tci_tcp *tcp = tci_tcp_of(self);
     struct tci_exec *exec = tcp->exec;
-    struct aborting aborting = {tcp, NULL, (int)tcp->rank, TC_ERR_CLOSED};
 
     tci_meter_del(tcp->context, &tcp->meter); /* it looks at the links */
     tcp->is_leaving = false;
     for (uint32_t i = 0; tcp->links != NULL && i < tcp->size; i++)
         if (tcp->links[i] != NULL)
             close_gently(tcp->links[i]);
-    tci_match_each_xfer(&tcp->match, abort_xfer, &aborting);
+    tci_match_end(&tcp->match, &ends, tcp, NULL, (int)tcp->rank, TC_ERR_CLOSED);
     TC_ASSERT(tcp->live == 0);
     tci_tcp_listen_end(tcp);
     tci_knocks_end(tcp);

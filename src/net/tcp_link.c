@@ -94,34 +94,24 @@ int tci_link_up(struct tci_link *link, int fd)
     return 0;
 }
 
-/* Everything that needs the peer ends here. */
-struct ending {
-    struct tci_link *link;
-    tc_status_t status;
-};
-
-static void end_xfer(void *arg, struct tci_xfer *xfer)
+static void end_xfer(void *arg, struct tci_xfer *xfer, tc_status_t status)
 {
-    struct ending *ending = arg;
-    struct tci_link *link = ending->link;
+    struct tci_link *link = arg;
 
-    if (xfer->peer != link->peer)
-        return;
     if (!xfer->is_send) {
-        tci_link_end_recv(link, xfer, ending->status);
+        tci_link_end_recv(link, xfer, status);
         return;
     }
     tci_match_del(&link->tcp->match, xfer);
-    tci_link_end_send(link, xfer, ending->status);
+    tci_link_end_send(link, xfer, status);
 }
 
-static void end_early(void *arg, struct tci_early *early)
+static void drop_early(void *arg, struct tci_early *early)
 {
-    struct ending *ending = arg;
-
-    if (early->peer == ending->link->peer)
-        tci_link_drop_early(ending->link, early);
+    tci_link_drop_early(arg, early);
 }
+
+static const struct tci_match_ends ends = {end_xfer, drop_early};
 
 void tci_link_drop_fd(struct tci_link *link)
 {
@@ -139,10 +129,10 @@ void tci_link_drop_fd(struct tci_link *link)
     link->crypt = NULL;
 }
 
+/* Everything that needs the peer ends here. */
 static void link_end(struct tci_link *link, tc_status_t status)
 {
     struct tci_tcp *tcp = link->tcp;
-    struct ending ending = {link, status};
 
     tci_link_dial_end(link);
     tci_link_drop_fd(link);
@@ -151,8 +141,7 @@ static void link_end(struct tci_link *link, tc_status_t status)
     link->rx.early = NULL;
     link->rx.mode = TCI_RX_HEAD;
     tci_link_abort_sends(link, NULL, status);
-    tci_match_each_xfer(&tcp->match, end_xfer, &ending);
-    tci_match_each_early(&tcp->match, end_early, &ending);
+    tci_match_end(&tcp->match, &ends, link, NULL, (int)link->peer, status);
     tci_log_fini(&link->log);
     tci_sides_end(link);
     TC_ASSERT(link->live == 0);

@@ -43,33 +43,6 @@ void tci_rdma_link_up(struct tci_rdma_link *link)
     tci_list_add(&link->rdma->near, &link->near_link);
 }
 
-struct ending {
-    struct tci_rdma_link *link;
-    tc_status_t status;
-};
-
-static void end_xfer(void *arg, struct tci_xfer *xfer)
-{
-    const struct ending *ending = arg;
-
-    if (xfer->peer != ending->link->peer)
-        return;
-    if (!xfer->is_send) {
-        tci_rdma_end_recv(ending->link, xfer, ending->status);
-        return;
-    }
-    tci_match_del(ending->link->rdma->match, xfer);
-    tci_rdma_end_send(ending->link, xfer, ending->status);
-}
-
-static void end_early(void *arg, struct tci_early *early)
-{
-    const struct ending *ending = arg;
-
-    if (early->peer == ending->link->peer)
-        tci_rdma_drop_early(ending->link, early);
-}
-
 static void end_pending(struct tci_rdma_link *link, tc_status_t status)
 {
     struct tci_xfer *xfer;
@@ -84,7 +57,6 @@ static void end_pending(struct tci_rdma_link *link, tc_status_t status)
 void tci_rdma_link_end(struct tci_rdma_link *link, tc_status_t status)
 {
     struct tci_rdma *rdma = link->rdma;
-    struct ending ending = {link, status};
 
     if (link->state == TCI_RDMA_FAR || link->state == TCI_RDMA_GONE)
         return;
@@ -95,10 +67,8 @@ void tci_rdma_link_end(struct tci_rdma_link *link, tc_status_t status)
     tci_rdma_abort_sends(link, NULL, status);
     tci_rdma_abort_pushes(link, NULL, status);
     tci_rdma_end_grants(link);
-    if (link->live > 0)
-        tci_match_each_xfer(rdma->match, end_xfer, &ending);
-    if (link->held > 0 || link->early_held > 0)
-        tci_match_each_early(rdma->match, end_early, &ending);
+    if (link->live > 0 || link->held > 0 || link->early_held > 0)
+        tci_match_end(rdma->match, &tci_rdma_ends, rdma, NULL, (int)link->peer, status);
     TC_ASSERT(link->live == 0);
     tci_list_del(&link->near_link);
     tci_free(link->queue.data);

@@ -252,6 +252,8 @@ static inline bool tci_rdma_leads_to(const struct tci_rdma *rdma, uint32_t peer)
 /* ---- rdma.c ---- */
 
 extern const struct tci_transport_ops tci_rdma_ops;
+/* How transfers in match end, and what came early. */
+extern const struct tci_match_ends tci_rdma_ends;
 /* What the transport below has to say comes to this one from now on. */
 void tci_rdma_hear_below(struct tci_rdma *rdma);
 void tci_rdma_complete(struct tci_rdma_link *link, struct tci_xfer *xfer, tc_status_t status);

@@ -112,41 +112,26 @@ static void post(struct tci_transport *self, struct tci_xfer *xfer)
 
 /* ---- Abort and review ---- */
 
-struct aborting {
-    struct tci_rdma *rdma;
-    const struct tci_key *key;
-    int peer;
-};
-
-static bool is_meant(const struct aborting *aborting, uint32_t peer, const struct tci_key *key)
+static void end_xfer(void *arg, struct tci_xfer *xfer, tc_status_t status)
 {
-    return (aborting->peer == TCI_ALL_PEERS || (uint32_t)aborting->peer == peer) &&
-           tci_key_is_same_tag(aborting->key, key);
-}
+    struct tci_rdma *rdma = arg;
 
-static void abort_xfer(void *arg, struct tci_xfer *xfer)
-{
-    const struct aborting *aborting = arg;
-    struct tci_rdma *rdma = aborting->rdma;
-
-    if (!is_meant(aborting, xfer->peer, &xfer->key))
-        return;
     if (!xfer->is_send) {
-        tci_rdma_end_recv(rdma->links[xfer->peer], xfer, TC_ERR_CANCELLED);
+        tci_rdma_end_recv(rdma->links[xfer->peer], xfer, status);
         return;
     }
     tci_match_del(rdma->match, xfer);
-    tci_rdma_end_send(rdma->links[xfer->peer], xfer, TC_ERR_CANCELLED);
+    tci_rdma_end_send(rdma->links[xfer->peer], xfer, status);
 }
 
-static void abort_early(void *arg, struct tci_early *early)
+static void drop_early(void *arg, struct tci_early *early)
 {
-    const struct aborting *aborting = arg;
+    struct tci_rdma *rdma = arg;
 
-    if (is_meant(aborting, early->peer, &early->key) &&
-        (int32_t)(aborting->key->use - early->key.use) >= 0)
-        tci_rdma_drop_early(aborting->rdma->links[early->peer], early);
+    tci_rdma_drop_early(rdma->links[early->peer], early);
 }
+
+const struct tci_match_ends tci_rdma_ends = {end_xfer, drop_early};
 
 static void abort_pending(struct tci_rdma_link *link, const struct tci_key *key)
 {
@@ -164,7 +149,6 @@ static void abort_pending(struct tci_rdma_link *link, const struct tci_key *key)
 static void rdma_abort(struct tci_transport *self, const struct tci_key *key, int peer)
 {
     struct tci_rdma *rdma = tci_rdma_of(self);
-    struct aborting aborting = {rdma, key, peer};
 
     for (uint32_t i = 0; i < rdma->size; i++) {
         struct tci_rdma_link *link = rdma->links[i];
@@ -175,34 +159,17 @@ static void rdma_abort(struct tci_transport *self, const struct tci_key *key, in
         tci_rdma_abort_sends(link, key, TC_ERR_CANCELLED);
         tci_rdma_abort_pushes(link, key, TC_ERR_CANCELLED);
     }
-    if (rdma->match != NULL) {
-        tci_match_each_xfer(rdma->match, abort_xfer, &aborting);
-        tci_match_each_early(rdma->match, abort_early, &aborting);
-    }
+    if (rdma->match != NULL)
+        tci_match_end(rdma->match, &tci_rdma_ends, rdma, key, peer, TC_ERR_CANCELLED);
     rdma->below->ops->abort(rdma->below, key, peer);
-}
-
-struct reviewing {
-    struct tci_rdma *rdma;
-    tci_review_fn *keep;
-    void *arg;
-};
-
-static void review_early(void *arg, struct tci_early *early)
-{
-    const struct reviewing *reviewing = arg;
-
-    if (!reviewing->keep(reviewing->arg, early->peer, &early->key, &early->call))
-        tci_rdma_drop_early(reviewing->rdma->links[early->peer], early);
 }
 
 static void rdma_review(struct tci_transport *self, tci_review_fn *keep, void *arg)
 {
     struct tci_rdma *rdma = tci_rdma_of(self);
-    struct reviewing reviewing = {rdma, keep, arg};
 
-    if (rdma->match != NULL && rdma->match->early_count + rdma->match->credits_count > 0)
-        tci_match_each_early(rdma->match, review_early, &reviewing);
+    if (rdma->match != NULL)
+        tci_match_review(rdma->match, &tci_rdma_ends, rdma, keep, arg);
     rdma->below->ops->review(rdma->below, keep, arg);
 }
 
