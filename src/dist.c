@@ -152,8 +152,8 @@ enum { CHECKUP_MS = 500, MENDING_MS = 300, AGAIN_MS = 2 };
 /* What is known of the group, and what shows when its links are looked at now. */
 static void look(struct tci_comm *comm, struct tci_error *error)
 {
-    if (comm->transport != NULL && comm->transport->ops->look != NULL)
-        comm->transport->ops->look(comm->transport);
+    if (comm->transport != NULL)
+        tci_transport_look(comm->transport);
     tci_comm_error(comm, error);
     if (error->pub.status == TC_OK && tci_comm_bears_loss(comm)) {
         const struct tci_notice *charge = &comm->verdict.notice;
@@ -168,10 +168,8 @@ static void look(struct tci_comm *comm, struct tci_error *error)
 /* Whether a link has just ended, and it shows in a moment whether its peer lives. */
 static bool is_mending(const struct tci_comm *comm)
 {
-    const struct tci_transport *transport = comm->transport;
-
-    for (uint32_t r = 0; transport->ops->bond != NULL && r < (uint32_t)comm->size; r++)
-        if (r != (uint32_t)comm->rank && transport->ops->bond(transport, r) == TCI_BOND_MENDING)
+    for (uint32_t r = 0; r < (uint32_t)comm->size; r++)
+        if (r != (uint32_t)comm->rank && tci_transport_bond(comm->transport, r) == TCI_BOND_MENDING)
             return true;
     return false;
 }

@@ -206,8 +206,7 @@ static void look_around(struct tci_shrink *shrink)
 
     for (uint32_t r = 0; r < shrink->gone.size; r++)
         if (r != (uint32_t)comm->rank && !tci_set_has(&shrink->gone, r) &&
-            comm->transport->ops->bond != NULL &&
-            comm->transport->ops->bond(comm->transport, r) >= TCI_BOND_LEFT)
+            tci_transport_bond(comm->transport, r) >= TCI_BOND_LEFT)
             tci_shrink_miss(shrink, r);
     tci_comm_error(comm, &error);
     if (tci_status_is_loss(error.pub.status) && error.pub.rank >= 0)

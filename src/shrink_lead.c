@@ -74,8 +74,7 @@ static bool may_live(const struct tci_shrink *shrink, uint32_t rank)
 {
     struct tci_transport *transport = shrink->group->comm.transport;
 
-    return tci_set_has(&shrink->gone, rank) &&
-           (transport->ops->bond == NULL || transport->ops->bond(transport, rank) < TCI_BOND_LEFT);
+    return tci_set_has(&shrink->gone, rank) && tci_transport_bond(transport, rank) < TCI_BOND_LEFT;
 }
 
 /* Whether someone that this rank cannot ask may have heard that what another leader proposed is

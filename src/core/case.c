@@ -86,13 +86,11 @@ static void note_own(struct tci_case *it)
 /* A rank that has said goodbye was done. */
 static bool is_silent(struct tci_case *it, int rank)
 {
-    const struct tci_transport *transport = it->comm->transport;
     struct said *said = &it->evidence.answers->said[rank];
 
     if (!tci_case_asks(it, rank) || said->what != SILENT)
         return false;
-    if (transport->ops->bond != NULL &&
-        transport->ops->bond(transport, (uint32_t)rank) == TCI_BOND_LEFT)
+    if (tci_transport_bond(it->comm->transport, (uint32_t)rank) == TCI_BOND_LEFT)
         said->what = FINISHED;
     return said->what == SILENT;
 }

@@ -316,9 +316,9 @@ bool tci_comm_has_told(struct tci_comm *comm, uint64_t *since_ns)
     const struct tci_transport *transport = comm->transport;
     uint64_t now = comm->exec->ops->now_ns(comm->exec);
 
-    if (transport == NULL || transport->ops->has_told == NULL || *since_ns == 0)
+    if (transport == NULL || *since_ns == 0)
         return true;
-    if (now - *since_ns < TELL_MS * TCI_NS_PER_MS && !transport->ops->has_told(transport))
+    if (now - *since_ns < TELL_MS * TCI_NS_PER_MS && !tci_transport_has_told(transport))
         return false;
     *since_ns = 0;
     return true;

@@ -136,9 +136,8 @@ static int next_judge(const struct tci_op *op)
     if (op->args.peer >= 0)
         return op->asked < 0 && op->args.peer < comm->rank ? op->args.peer : comm->rank;
     for (; op->tries < JUDGES_MAX && judge < comm->rank; judge++) {
-        enum tci_bond bond = transport->ops->bond == NULL
-                                 ? TCI_BOND_STANDS
-                                 : transport->ops->bond(transport, (uint32_t)judge);
+        enum tci_bond bond = tci_transport_bond(transport, (uint32_t)judge);
+
         if (bond != TCI_BOND_LEFT && bond != TCI_BOND_LOST)
             return judge;
     }

@@ -142,10 +142,7 @@ static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
         prepare_fold(xfer, step);
     op->xfers_live++;
     tci_trace_xfer_post(xfer);
-    if (is_send)
-        op->comm->transport->ops->post_send(op->comm->transport, &xfer->x);
-    else
-        op->comm->transport->ops->post_recv(op->comm->transport, &xfer->x);
+    tci_transport_post(op->comm->transport, &xfer->x);
     return true;
 }
 

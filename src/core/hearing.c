@@ -35,11 +35,9 @@ void tci_hearings_init(struct tci_hearings *hearings)
 
 enum tci_hearing tci_hearing_of(const struct tci_comm *comm, uint32_t peer, uint64_t since_ns)
 {
-    const struct tci_transport *transport = comm->transport;
-
-    if (transport == NULL || transport->ops->hear == NULL)
+    if (comm->transport == NULL)
         return TCI_HEAR_NO_LINK;
-    return transport->ops->hear(transport, peer, since_ns);
+    return tci_transport_hear(comm->transport, peer, since_ns);
 }
 
 static void testify(struct tci_comm *comm, uint32_t asker, uint32_t of, enum tci_hearing hearing)

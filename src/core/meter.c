@@ -5,17 +5,21 @@
 #include "core/assert.h"
 #include "core/context.h"
 
-/* What has been; what is held now ends with its transport. */
-static void add_past(struct tci_transport_stats *sum, const struct tci_transport_stats *more)
+void tci_stats_add(struct tci_transport_stats *sum, const struct tci_transport_stats *more)
 {
     sum->bytes_sent += more->bytes_sent;
     sum->bytes_received += more->bytes_received;
     sum->messages_sent += more->messages_sent;
     sum->messages_received += more->messages_received;
     sum->bytes_copied += more->bytes_copied;
+    sum->eager_bytes += more->eager_bytes;
     sum->strays += more->strays;
+    sum->bytes_kept += more->bytes_kept;
     sum->breaks += more->breaks;
     sum->heals += more->heals;
+    sum->links_open += more->links_open;
+    sum->bytes_beside += more->bytes_beside;
+    sum->sides_open += more->sides_open;
 }
 
 void tci_meter_add(tc_context *context, struct tci_meter *meter,
@@ -39,7 +43,10 @@ void tci_meter_del(tc_context *context, struct tci_meter *meter)
         at = &(*at)->next;
     *at = meter->next;
     meter->read(meter, &last);
-    add_past(&context->metered, &last);
+    /* What is held now ends with its transport. */
+    last.eager_bytes = last.bytes_kept = 0;
+    last.links_open = last.sides_open = 0;
+    tci_stats_add(&context->metered, &last);
     meter->read = NULL;
 }
 
@@ -53,10 +60,7 @@ void tci_meter_sample(void *arg)
         struct tci_transport_stats one = {0};
 
         meter->read(meter, &one);
-        add_past(&sum, &one);
-        sum.eager_bytes += one.eager_bytes;
-        sum.links_open += one.links_open;
-        sum.bytes_kept += one.bytes_kept;
+        tci_stats_add(&sum, &one);
     }
     tci_word_set(&counters[TCI_COUNT_BYTES_SENT], sum.bytes_sent);
     tci_word_set(&counters[TCI_COUNT_BYTES_RECEIVED], sum.bytes_received);

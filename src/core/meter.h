@@ -6,6 +6,9 @@
 #include "core/transport.h"
 #include "tcdist/context.h"
 
+/* Adds each count to that of the sum. */
+void tci_stats_add(struct tci_transport_stats *sum, const struct tci_transport_stats *more);
+
 /* What a transport counts, without the one below it; embedded in it.  Loop thread, all of it. */
 struct tci_meter {
     struct tci_meter *next; /* in context->meters */

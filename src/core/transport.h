@@ -275,4 +275,36 @@ struct tci_transport {
     struct tci_transport_sink *sink; /* borrowed: of the group */
 };
 
+static inline void tci_transport_post(struct tci_transport *self, struct tci_xfer *xfer)
+{
+    if (xfer->is_send)
+        self->ops->post_send(self, xfer);
+    else
+        self->ops->post_recv(self, xfer);
+}
+
+/* Calls of what a transport may leave out, with what NULL means there. */
+
+static inline bool tci_transport_has_told(const struct tci_transport *self)
+{
+    return self->ops->has_told == NULL || self->ops->has_told(self);
+}
+
+static inline enum tci_bond tci_transport_bond(const struct tci_transport *self, uint32_t peer)
+{
+    return self->ops->bond == NULL ? TCI_BOND_NONE : self->ops->bond(self, peer);
+}
+
+static inline void tci_transport_look(struct tci_transport *self)
+{
+    if (self->ops->look != NULL)
+        self->ops->look(self);
+}
+
+static inline enum tci_hearing tci_transport_hear(const struct tci_transport *self, uint32_t peer,
+                                                  uint64_t since_ns)
+{
+    return self->ops->hear == NULL ? TCI_HEAR_NO_LINK : self->ops->hear(self, peer, since_ns);
+}
+
 #endif

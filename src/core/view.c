@@ -27,20 +27,10 @@ struct tci_mux *tci_mux_of(struct tci_transport *view)
     return view_of(view)->mux;
 }
 
-static void post_send(struct tci_transport *self, struct tci_xfer *xfer)
+static void post(struct tci_transport *self, struct tci_xfer *xfer)
 {
-    struct tci_transport *lower = view_of(self)->mux->below;
-
     xfer->peer = below(view_of(self), xfer->peer);
-    lower->ops->post_send(lower, xfer);
-}
-
-static void post_recv(struct tci_transport *self, struct tci_xfer *xfer)
-{
-    struct tci_transport *lower = view_of(self)->mux->below;
-
-    xfer->peer = below(view_of(self), xfer->peer);
-    lower->ops->post_recv(lower, xfer);
+    tci_transport_post(view_of(self)->mux->below, xfer);
 }
 
 static void abort_tag(struct tci_transport *self, const struct tci_key *key, int peer)
@@ -152,35 +142,26 @@ static void part(struct tci_transport *self)
 
 static bool has_told(const struct tci_transport *self)
 {
-    const struct tci_transport *lower = ((const struct tci_view *)self)->mux->below;
-
-    return lower->ops->has_told == NULL || lower->ops->has_told(lower);
+    return tci_transport_has_told(((const struct tci_view *)self)->mux->below);
 }
 
 static enum tci_bond bond(const struct tci_transport *self, uint32_t peer)
 {
     const struct tci_view *view = (const struct tci_view *)self;
-    const struct tci_transport *lower = view->mux->below;
 
-    return lower->ops->bond == NULL ? TCI_BOND_NONE : lower->ops->bond(lower, below(view, peer));
+    return tci_transport_bond(view->mux->below, below(view, peer));
 }
 
 static void look(struct tci_transport *self)
 {
-    struct tci_transport *lower = view_of(self)->mux->below;
-
-    if (lower->ops->look != NULL)
-        lower->ops->look(lower);
+    tci_transport_look(view_of(self)->mux->below);
 }
 
 static enum tci_hearing hear(const struct tci_transport *self, uint32_t peer, uint64_t since_ns)
 {
     const struct tci_view *view = (const struct tci_view *)self;
-    const struct tci_transport *lower = view->mux->below;
 
-    if (lower->ops->hear == NULL)
-        return TCI_HEAR_NO_LINK;
-    return lower->ops->hear(lower, below(view, peer), since_ns);
+    return tci_transport_hear(view->mux->below, below(view, peer), since_ns);
 }
 
 static void leave_peer(struct tci_transport *self, uint32_t peer)
@@ -215,8 +196,8 @@ static void close_view(struct tci_transport *self)
 
 const struct tci_transport_ops tci_view_ops = {
     .name = "view",
-    .post_send = post_send,
-    .post_recv = post_recv,
+    .post_send = post,
+    .post_recv = post,
     .abort = abort_tag,
     .notify = notify,
     .review = review,

@@ -8,6 +8,7 @@
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/log.h"
+#include "core/meter.h"
 #include "net/frame.h"
 #include "net/shm_link.h"
 
@@ -28,14 +29,6 @@ bool tci_shm_admit(struct tci_shm_link *link, const struct tci_key *key,
 }
 
 /* ---- Which way ---- */
-
-static void post_below(struct tci_shm *shm, struct tci_xfer *xfer)
-{
-    if (xfer->is_send)
-        shm->below->ops->post_send(shm->below, xfer);
-    else
-        shm->below->ops->post_recv(shm->below, xfer);
-}
 
 static void post_near(struct tci_shm_link *link, struct tci_xfer *xfer)
 {
@@ -68,7 +61,7 @@ void tci_shm_go_below(struct tci_shm_link *link, const char *why)
         tci_xfers_del(&link->pending, xfer);
         link->live--;
         shm->live--;
-        post_below(shm, xfer);
+        tci_transport_post(shm->below, xfer);
     }
     tci_shm_check_left(shm);
 }
@@ -93,7 +86,7 @@ static void post(struct tci_transport *self, struct tci_xfer *xfer)
 
     TC_ASSERT(xfer->peer < shm->size && xfer->status == TC_PENDING);
     if (!is_local(shm, xfer->peer)) {
-        post_below(shm, xfer);
+        tci_transport_post(shm->below, xfer);
         return;
     }
     link = tci_shm_link_get(shm, xfer->peer);
@@ -102,7 +95,7 @@ static void post(struct tci_transport *self, struct tci_xfer *xfer)
         return;
     }
     if (link->state == TCI_SHM_FAR) {
-        post_below(shm, xfer);
+        tci_transport_post(shm->below, xfer);
         return;
     }
     memset(xfer->room, 0, sizeof(xfer->room));
@@ -345,7 +338,7 @@ static bool shm_has_told(const struct tci_transport *self)
     for (at = shm->near.next; at != &shm->near; at = at->next)
         if (tci_container_of(at, struct tci_shm_link, near_link)->queue.len > 0)
             return false;
-    return shm->below->ops->has_told == NULL || shm->below->ops->has_told(shm->below);
+    return tci_transport_has_told(shm->below);
 }
 
 /* ---- What it is like ---- */
@@ -359,7 +352,7 @@ static enum tci_bond shm_bond(const struct tci_transport *self, uint32_t peer)
         return TCI_BOND_LOST;
     if (link != NULL && link->has_left)
         return TCI_BOND_LEFT;
-    return shm->below->ops->bond == NULL ? TCI_BOND_NONE : shm->below->ops->bond(shm->below, peer);
+    return tci_transport_bond(shm->below, peer);
 }
 
 static enum tci_hearing shm_hear(const struct tci_transport *self, uint32_t peer, uint64_t since_ns)
@@ -369,8 +362,7 @@ static enum tci_hearing shm_hear(const struct tci_transport *self, uint32_t peer
 
     if (link != NULL && (link->is_fresh || link->read_ns >= since_ns))
         return TCI_HEAR_FLOW;
-    return shm->below->ops->hear == NULL ? TCI_HEAR_NO_LINK
-                                         : shm->below->ops->hear(shm->below, peer, since_ns);
+    return tci_transport_hear(shm->below, peer, since_ns);
 }
 
 static void shm_look(struct tci_transport *self)
@@ -383,8 +375,7 @@ static void shm_look(struct tci_transport *self)
         (void)tci_shm_link_poll(tci_container_of(at, struct tci_shm_link, near_link),
                                 TCI_SHM_BATCH);
     }
-    if (shm->below->ops->look != NULL)
-        shm->below->ops->look(shm->below);
+    tci_transport_look(shm->below);
 }
 
 static void shm_caps(const struct tci_transport *self, struct tci_caps *caps_out)
@@ -399,13 +390,7 @@ static void shm_stats(const struct tci_transport *self, struct tci_transport_sta
     const struct tci_shm *shm = (const struct tci_shm *)self;
 
     shm->below->ops->stats(shm->below, stats_out);
-    stats_out->bytes_sent += shm->stats.bytes_sent;
-    stats_out->bytes_received += shm->stats.bytes_received;
-    stats_out->messages_sent += shm->stats.messages_sent;
-    stats_out->messages_received += shm->stats.messages_received;
-    stats_out->bytes_copied += shm->stats.bytes_copied;
-    stats_out->eager_bytes += shm->stats.eager_bytes;
-    stats_out->strays += shm->stats.strays;
+    tci_stats_add(stats_out, &shm->stats);
 }
 
 static void read_meter(const struct tci_meter *meter, struct tci_transport_stats *stats_out)

@@ -140,8 +140,7 @@ static void end_broken(struct tci_rdma_link *link)
         tci_rdma_decline(link, cause);
         return;
     }
-    if (rdma->below->ops->look != NULL)
-        rdma->below->ops->look(rdma->below);
+    tci_transport_look(rdma->below);
     if (link->state == TCI_RDMA_GONE)
         return;
     if (link->has_left) {

@@ -7,6 +7,7 @@
 
 #include "core/assert.h"
 #include "core/log.h"
+#include "core/meter.h"
 #include "core/notice.h"
 #include "rdma/link.h"
 
@@ -27,14 +28,6 @@ bool tci_rdma_admit(struct tci_rdma_link *link, const struct tci_key *key,
 }
 
 /* ---- Which way ---- */
-
-static void post_below(struct tci_rdma *rdma, struct tci_xfer *xfer)
-{
-    if (xfer->is_send)
-        rdma->below->ops->post_send(rdma->below, xfer);
-    else
-        rdma->below->ops->post_recv(rdma->below, xfer);
-}
 
 static void post_near(struct tci_rdma_link *link, struct tci_xfer *xfer)
 {
@@ -67,7 +60,7 @@ void tci_rdma_go_below(struct tci_rdma_link *link, const char *why)
         tci_xfers_del(&link->pending, xfer);
         link->live--;
         rdma->live--;
-        post_below(rdma, xfer);
+        tci_transport_post(rdma->below, xfer);
     }
     tci_rdma_check_left(rdma);
 }
@@ -86,7 +79,7 @@ static void post(struct tci_transport *self, struct tci_xfer *xfer)
 
     TC_ASSERT(xfer->peer < rdma->size && xfer->status == TC_PENDING);
     if (xfer->peer == rdma->rank || !tci_rdma_leads_to(rdma, xfer->peer)) {
-        post_below(rdma, xfer);
+        tci_transport_post(rdma->below, xfer);
         return;
     }
     link = tci_rdma_link_get(rdma, xfer->peer);
@@ -95,7 +88,7 @@ static void post(struct tci_transport *self, struct tci_xfer *xfer)
         return;
     }
     if (link->state == TCI_RDMA_FAR) {
-        post_below(rdma, xfer);
+        tci_transport_post(rdma->below, xfer);
         return;
     }
     memset(xfer->room, 0, sizeof(xfer->room));
@@ -349,7 +342,7 @@ static bool rdma_has_told(const struct tci_transport *self)
             (link->queue.len > 0 || link->records_put != link->records_done))
             return false;
     }
-    return rdma->below->ops->has_told == NULL || rdma->below->ops->has_told(rdma->below);
+    return tci_transport_has_told(rdma->below);
 }
 
 /* ---- What it is like ---- */
@@ -363,8 +356,7 @@ static enum tci_bond rdma_bond(const struct tci_transport *self, uint32_t peer)
         return TCI_BOND_LOST;
     if (link != NULL && link->has_left)
         return TCI_BOND_LEFT;
-    return rdma->below->ops->bond == NULL ? TCI_BOND_NONE
-                                          : rdma->below->ops->bond(rdma->below, peer);
+    return tci_transport_bond(rdma->below, peer);
 }
 
 static enum tci_hearing rdma_hear(const struct tci_transport *self, uint32_t peer,
@@ -375,8 +367,7 @@ static enum tci_hearing rdma_hear(const struct tci_transport *self, uint32_t pee
 
     if (link != NULL && link->read_ns >= since_ns)
         return TCI_HEAR_FLOW;
-    return rdma->below->ops->hear == NULL ? TCI_HEAR_NO_LINK
-                                          : rdma->below->ops->hear(rdma->below, peer, since_ns);
+    return tci_transport_hear(rdma->below, peer, since_ns);
 }
 
 static void rdma_look(struct tci_transport *self)
@@ -384,8 +375,7 @@ static void rdma_look(struct tci_transport *self)
     struct tci_rdma *rdma = tci_rdma_of(self);
 
     (void)tci_rdma_poll_cq(rdma, TCI_RDMA_BATCH);
-    if (rdma->below->ops->look != NULL)
-        rdma->below->ops->look(rdma->below);
+    tci_transport_look(rdma->below);
 }
 
 static void rdma_caps(const struct tci_transport *self, struct tci_caps *caps_out)
@@ -400,13 +390,7 @@ static void rdma_stats(const struct tci_transport *self, struct tci_transport_st
     const struct tci_rdma *rdma = (const struct tci_rdma *)self;
 
     rdma->below->ops->stats(rdma->below, stats_out);
-    stats_out->bytes_sent += rdma->stats.bytes_sent;
-    stats_out->bytes_received += rdma->stats.bytes_received;
-    stats_out->messages_sent += rdma->stats.messages_sent;
-    stats_out->messages_received += rdma->stats.messages_received;
-    stats_out->bytes_copied += rdma->stats.bytes_copied;
-    stats_out->eager_bytes += rdma->stats.eager_bytes;
-    stats_out->strays += rdma->stats.strays;
+    tci_stats_add(stats_out, &rdma->stats);
 }
 
 const struct tci_transport_ops tci_rdma_ops = {
