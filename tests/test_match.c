@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/match.h"
+#include "core/reduce.h"
 
 static struct tci_match match;
 
@@ -194,6 +195,52 @@ static void what_is_not_kept_is_dropped(void **state)
     assert_int_equal(match.credits_count, 0);
 }
 
+static void a_transfer_is_added_where_it_belongs(void **state)
+{
+    struct tci_xfer a = xfer_of(true, 1, 7, 0), b = a, c = a;
+    struct tci_xfers xfers = {NULL, NULL};
+
+    (void)state;
+    tci_xfers_add_behind(&xfers, NULL, &c);
+    tci_xfers_add_behind(&xfers, NULL, &a);
+    tci_xfers_add_behind(&xfers, &a, &b);
+
+    assert_ptr_equal(xfers.head, &a);
+    assert_ptr_equal(a.room_next, &b);
+    assert_ptr_equal(b.room_next, &c);
+    assert_ptr_equal(c.room_prev, &b);
+    assert_ptr_equal(b.room_prev, &a);
+    assert_ptr_equal(xfers.tail, &c);
+}
+
+static void bytes_in_order_are_copied_or_folded(void **state)
+{
+    const int32_t incoming[3] = {1, 2, 3};
+    int32_t copied[3] = {0}, folded[3] = {10, 20, 30};
+    struct tci_fold fold;
+    struct tci_xfer copy = xfer_of(false, 1, 7, 0), sum = copy;
+
+    (void)state;
+    assert_int_equal(tci_fold_init(&fold, TC_DTYPE_I32, TC_REDUCE_SUM), TC_OK);
+    copy.data = copied;
+    sum.data = folded;
+    sum.operand = folded;
+    sum.fold = &fold;
+    copy.len = sum.len = sizeof(incoming);
+
+    tci_xfer_append(&copy, incoming, 5);
+    tci_xfer_append(&copy, (const uint8_t *)incoming + 5, sizeof(incoming) - 5);
+    tci_xfer_append(&sum, incoming, 4);
+    tci_xfer_append(&sum, &incoming[1], 8);
+    tci_xfer_append(&sum, NULL, 0);
+
+    assert_memory_equal(copied, incoming, sizeof(incoming));
+    assert_int_equal(folded[0], 11);
+    assert_int_equal(folded[1], 22);
+    assert_int_equal(folded[2], 33);
+    assert_int_equal(sum.room[TCI_ROOM_DONE], sizeof(incoming));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +250,8 @@ int main(void)
         cmocka_unit_test(a_walk_may_empty_the_tables),
         cmocka_unit_test(what_ends_is_of_a_tag_a_peer_and_uses_so_far),
         cmocka_unit_test(what_is_not_kept_is_dropped),
+        cmocka_unit_test(a_transfer_is_added_where_it_belongs),
+        cmocka_unit_test(bytes_in_order_are_copied_or_folded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

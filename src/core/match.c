@@ -59,13 +59,23 @@ static size_t bucket_of(uint32_t peer, const struct tci_key *key)
 
 void tci_xfers_add(struct tci_xfers *xfers, struct tci_xfer *xfer)
 {
-    xfer->room_prev = xfers->tail;
-    xfer->room_next = NULL;
-    if (xfers->tail != NULL)
-        xfers->tail->room_next = xfer;
+    tci_xfers_add_behind(xfers, xfers->tail, xfer);
+}
+
+void tci_xfers_add_behind(struct tci_xfers *xfers, struct tci_xfer *before, struct tci_xfer *xfer)
+{
+    struct tci_xfer *next = before != NULL ? before->room_next : xfers->head;
+
+    xfer->room_prev = before;
+    xfer->room_next = next;
+    if (before != NULL)
+        before->room_next = xfer;
     else
         xfers->head = xfer;
-    xfers->tail = xfer;
+    if (next != NULL)
+        next->room_prev = xfer;
+    else
+        xfers->tail = xfer;
 }
 
 void tci_xfers_del(struct tci_xfers *xfers, struct tci_xfer *xfer)

@@ -25,7 +25,12 @@ struct tci_xfers {
     struct tci_xfer *head, *tail;
 };
 void tci_xfers_add(struct tci_xfers *xfers, struct tci_xfer *xfer);
+/* The same behind another one; NULL: before all. */
+void tci_xfers_add_behind(struct tci_xfers *xfers, struct tci_xfer *before, struct tci_xfer *xfer);
 void tci_xfers_del(struct tci_xfers *xfers, struct tci_xfer *xfer);
+
+/* The next bytes of a receive, whole elements where it folds, to their place. */
+void tci_xfer_append(struct tci_xfer *xfer, const void *from, size_t len);
 
 /* Something that came before its transfer was posted. */
 enum tci_early_kind { TCI_EARLY_DATA, TCI_EARLY_WANT, TCI_EARLY_CREDIT };

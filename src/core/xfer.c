@@ -1,7 +1,10 @@
-/* xfer.c - what arrives for a transfer is folded into its place. */
+/* xfer.c - what arrives for a transfer is copied, or folded, to its place. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "core/assert.h"
+#include "core/match.h"
 #include "core/reduce.h"
-#include "core/transport.h"
 
 void tci_xfer_fold(const struct tci_xfer *xfer, size_t at, const void *incoming, size_t count)
 {
@@ -17,4 +20,18 @@ void tci_xfer_fold(const struct tci_xfer *xfer, size_t at, const void *incoming,
         fold->pair(out, pair[0], pair[1], count);
     if (xfer->divide != 0 && fold->divide != NULL)
         fold->divide(out, xfer->divide, count);
+}
+
+void tci_xfer_append(struct tci_xfer *xfer, const void *from, size_t len)
+{
+    size_t done = (size_t)xfer->room[TCI_ROOM_DONE];
+
+    TC_ASSERT(len <= xfer->len - done);
+    if (len == 0)
+        return;
+    if (xfer->fold != NULL)
+        tci_xfer_fold(xfer, done, from, len / xfer->fold->size);
+    else
+        memcpy((uint8_t *)xfer->data + done, from, len);
+    xfer->room[TCI_ROOM_DONE] += len;
 }

@@ -234,8 +234,6 @@ void tci_shm_recv(struct tci_shm_link *link, struct tci_xfer *xfer);
 /* A message, or the loan of one; NULL, or what is wrong with it. */
 const char *tci_shm_on_message(struct tci_shm_link *link, const struct tci_shm_head *head,
                                const uint8_t *payload);
-/* Whole elements in order to their place: copied, or folded. */
-void tci_shm_deliver(struct tci_xfer *xfer, const uint8_t *from, size_t len);
 void tci_shm_end_recv(struct tci_shm_link *link, struct tci_xfer *xfer, tc_status_t status);
 void tci_shm_drop_early(struct tci_shm_link *link, struct tci_early *early);
 

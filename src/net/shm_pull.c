@@ -98,7 +98,7 @@ const char *tci_shm_on_piece(struct tci_shm_link *link, const struct tci_shm_hea
         head->len > xfer->len - head->word ||
         (xfer->fold != NULL && head->len % xfer->fold->size != 0))
         return "a piece of a message that does not go on where the last one ended";
-    tci_shm_deliver(xfer, payload, head->len);
+    tci_xfer_append(xfer, payload, head->len);
     link->shm->stats.bytes_received += head->len;
     if (xfer->room[TCI_ROOM_DONE] == xfer->len)
         tci_shm_end_recv(link, xfer, TC_OK);
@@ -157,7 +157,7 @@ static bool read_piece(struct tci_shm_link *link, struct tci_shm_pull *pull)
     ssize_t got;
 
     if (pull->mapped != NULL) {
-        tci_shm_deliver(xfer, pull->mapped->data + pull->lend.offset + done, len);
+        tci_xfer_append(xfer, pull->mapped->data + pull->lend.offset + done, len);
         return true;
     }
     got = tci_shm_read(link->pid, pull->lend.addr + done, to, len);
@@ -166,7 +166,7 @@ static bool read_piece(struct tci_shm_link *link, struct tci_shm_pull *pull)
         return false;
     }
     if (xfer->fold != NULL)
-        tci_shm_deliver(xfer, to, len);
+        tci_xfer_append(xfer, to, len);
     else
         xfer->room[TCI_ROOM_DONE] += len;
     return true;

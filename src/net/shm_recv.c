@@ -3,28 +3,10 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/assert.h"
 #include "core/plan.h"
-#include "core/reduce.h"
 #include "net/shm_link.h"
 
 static_assert(sizeof(struct tci_shm_lend) <= TCI_EARLY_ROOM, "an early loan fits");
-
-/* ---- Payload to its place ---- */
-
-void tci_shm_deliver(struct tci_xfer *xfer, const uint8_t *from, size_t len)
-{
-    size_t done = (size_t)xfer->room[TCI_ROOM_DONE];
-
-    TC_ASSERT(len <= xfer->len - done);
-    if (len == 0)
-        return;
-    if (xfer->fold != NULL)
-        tci_xfer_fold(xfer, done, from, len / xfer->fold->size);
-    else
-        memcpy((uint8_t *)xfer->data + done, from, len);
-    xfer->room[TCI_ROOM_DONE] += len;
-}
 
 /* ---- Ends ---- */
 
@@ -75,7 +57,7 @@ static void take_early(struct tci_shm_link *link, struct tci_xfer *xfer, struct 
 
     xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_BEGUN;
     if (!is_loan(early)) {
-        tci_shm_deliver(xfer, early->payload, (size_t)early->total);
+        tci_xfer_append(xfer, early->payload, (size_t)early->total);
         tci_shm_drop_early(link, early);
         tci_shm_end_recv(link, xfer, TC_OK);
         return;
@@ -202,7 +184,7 @@ static void receive(struct tci_shm_link *link, struct tci_xfer *xfer, const stru
         tci_shm_pull_start(link, xfer, message->lend);
         return;
     }
-    tci_shm_deliver(xfer, message->payload, (size_t)message->total);
+    tci_xfer_append(xfer, message->payload, (size_t)message->total);
     link->shm->stats.bytes_received += message->total;
     link->consumed += message->total + TCI_SHM_EAGER_COST;
     tci_shm_end_recv(link, xfer, TC_OK);

@@ -211,7 +211,7 @@ static const char *take_chunk(struct tci_rdma_link *link, struct tci_rdma_grant 
 
     if (grant->at != xfer->room[TCI_ROOM_DONE])
         return "a piece of a message before the one that it follows";
-    tci_rdma_deliver(xfer, grant->chunk->data, (size_t)grant->len);
+    tci_xfer_append(xfer, grant->chunk->data, (size_t)grant->len);
     if (xfer->fold == NULL)
         link->rdma->stats.bytes_copied += grant->len;
     if (xfer->room[TCI_RDMA_ROOM_GRANTED] == xfer->len) {

@@ -386,7 +386,6 @@ const char *tci_rdma_on_part(struct tci_rdma_link *link, const struct tci_rdma_h
 void tci_rdma_on_cut(struct tci_rdma_link *link);
 const char *tci_rdma_on_want(struct tci_rdma_link *link, const struct tci_rdma_head *head);
 void tci_rdma_on_probe(struct tci_rdma_link *link, const struct tci_rdma_head *head);
-void tci_rdma_deliver(struct tci_xfer *xfer, const uint8_t *from, size_t len);
 void tci_rdma_end_recv(struct tci_rdma_link *link, struct tci_xfer *xfer, tc_status_t status);
 void tci_rdma_drop_early(struct tci_rdma_link *link, struct tci_early *early);
 

@@ -2,25 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "core/assert.h"
 #include "core/reduce.h"
 #include "rdma/link.h"
-
-/* ---- Payload to its place ---- */
-
-void tci_rdma_deliver(struct tci_xfer *xfer, const uint8_t *from, size_t len)
-{
-    size_t done = (size_t)xfer->room[TCI_ROOM_DONE];
-
-    TC_ASSERT(len <= xfer->len - done);
-    if (len == 0)
-        return;
-    if (xfer->fold != NULL)
-        tci_xfer_fold(xfer, done, from, len / xfer->fold->size);
-    else
-        memcpy((uint8_t *)xfer->data + done, from, len);
-    xfer->room[TCI_ROOM_DONE] += len;
-}
 
 /* ---- Ends ---- */
 
@@ -70,7 +53,7 @@ static void take_early(struct tci_rdma_link *link, struct tci_xfer *xfer, struct
     bool is_here = link->rx.early != early;
 
     xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_BEGUN;
-    tci_rdma_deliver(xfer, early->payload, (size_t)early->filled);
+    tci_xfer_append(xfer, early->payload, (size_t)early->filled);
     tci_rdma_drop_early(link, early);
     if (is_here)
         tci_rdma_end_recv(link, xfer, TC_OK);
@@ -214,7 +197,7 @@ static const char *take_part(struct tci_rdma_link *link, const uint8_t *payload,
     if (rx->xfer != NULL && rx->xfer->fold != NULL && len % rx->xfer->fold->size != 0)
         return "a part of a message that ends within an element";
     if (rx->xfer != NULL) {
-        tci_rdma_deliver(rx->xfer, payload, len);
+        tci_xfer_append(rx->xfer, payload, len);
         rdma->stats.bytes_received += len;
     } else if (rx->early != NULL) {
         memcpy(rx->early->payload + rx->early->filled, payload, len);

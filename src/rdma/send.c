@@ -77,16 +77,7 @@ static void queue_send(struct tci_rdma_link *link, struct tci_xfer *xfer)
     link->framed += xfer->room[TCI_RDMA_ROOM_COST] = xfer->len + TCI_RDMA_EAGER_COST;
     while (before != NULL && before->priority < xfer->priority && before != link->sending)
         before = before->room_prev;
-    xfer->room_prev = before;
-    xfer->room_next = before != NULL ? before->room_next : link->sends.head;
-    if (before != NULL)
-        before->room_next = xfer;
-    else
-        link->sends.head = xfer;
-    if (xfer->room_next != NULL)
-        xfer->room_next->room_prev = xfer;
-    else
-        link->sends.tail = xfer;
+    tci_xfers_add_behind(&link->sends, before, xfer);
     (void)tci_rdma_flush_sends(link);
 }
 
