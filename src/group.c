@@ -270,6 +270,7 @@ void tci_group_close(tc_dist_ctx *group, tc_future *left)
         return;
     tci_error_set(&closed, TC_ERR_CLOSED, group->comm.rank, 0, NULL, "rank %d has closed the group",
                   group->comm.rank);
+    tci_shrink_tell_left_out(group);
     if (group->state != TCI_GROUP_LEAVING) /* then all others are leaving, too */
         tci_comm_tell_end(&group->comm, closed.text);
     if (group->state == TCI_GROUP_FINISHING || group->state == TCI_GROUP_MEETING)

@@ -59,6 +59,7 @@ struct tc_dist_ctx {
     struct tci_members shrunk; /* what it came to last; for ranks that have not heard it */
     uint32_t shrunk_count;     /* how often it has come to something */
     int inviter;               /* rank that waits for this one to shrink the group; -1: none */
+    bool is_left_behind;       /* others stand in a new group without this rank */
 };
 
 /* A group over a transport, NULL for one rank; the transport is closed on failure.  NULL without
@@ -81,6 +82,7 @@ tc_future *tci_split(tc_dist_ctx *parent, int color, int key, tc_dist_ctx **out)
 tc_future *tci_shrink(tc_dist_ctx *group, tc_dist_ctx **out);
 /* What survivors say, and the end of the old group; its memory goes with it.  Loop. */
 void tci_shrink_noticed(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice);
+void tci_shrink_tell_left_out(tc_dist_ctx *group); /* before anyone hears that it is closed */
 void tci_shrink_close(tc_dist_ctx *group);
 void tci_shrink_fini(tc_dist_ctx *group);
 

@@ -18,6 +18,9 @@
  * is.  So a decision may name a rank that has ended meanwhile: the new group then is broken from
  * its beginning, on all its ranks alike.
  *
+ * Who was left out may come when the leader has ended, and would lead: whoever closes the old group
+ * tells it before, so that it does not take those who stand in a new one for gone.
+ *
  * Two that are gone for each other cannot both be members: the lower one stays.  Questions are
  * asked again until there is an answer, so that what is lost for want of memory does no harm.
  */
@@ -54,6 +57,7 @@ static void free_shrink(struct tci_shrink *shrink)
 {
     tci_set_fini(&shrink->gone);
     tci_set_fini(&shrink->kept.out);
+    tci_set_fini(&shrink->coming.out);
     tci_set_fini(&shrink->told.out);
     tci_set_fini(&shrink->joined);
     tci_set_fini(&shrink->acked);
@@ -103,10 +107,17 @@ void tci_shrink_exclude(struct tci_shrink *shrink, const char *why)
     struct tci_error error = {0};
     int me = shrink->group->comm.rank;
 
+    say_gone(shrink);
     tci_error_blame(&error, TC_ERR_PEER_LOST, me, TC_REASON_LINK_DEAD, tci_shrink_name,
                     "%s: rank %d, this one, is not in the new group: %.250s", tci_shrink_name, me,
                     why);
     end(shrink, &error);
+}
+
+void tci_shrink_leave_behind(struct tci_shrink *shrink, const char *why)
+{
+    shrink->group->is_left_behind = true;
+    tci_shrink_exclude(shrink, why);
 }
 
 /* Mourn those of the new group's members that have ended meanwhile: the links of some stand, since
@@ -280,8 +291,8 @@ static void on_time(struct tci_timer *timer)
 static bool has_memory(struct tci_shrink *shrink, uint32_t size)
 {
     return tci_set_init(&shrink->gone, size) && tci_set_init(&shrink->kept.out, size) &&
-           tci_set_init(&shrink->told.out, size) && tci_set_init(&shrink->joined, size) &&
-           tci_set_init(&shrink->acked, size);
+           tci_set_init(&shrink->coming.out, size) && tci_set_init(&shrink->told.out, size) &&
+           tci_set_init(&shrink->joined, size) && tci_set_init(&shrink->acked, size);
 }
 
 static void begin(struct tci_task *task)
@@ -302,6 +313,10 @@ static void begin(struct tci_task *task)
     group->shrink = shrink;
     if (mux_of(group) != NULL)
         tci_mux_expect(mux_of(group));
+    if (group->is_left_behind) {
+        tci_shrink_exclude(shrink, "others have agreed without it");
+        return;
+    }
     shrink->begin_ns = now_of(shrink);
     shrink->leader = shrink->gone.size; /* nobody */
     shrink->timer.fn = on_time;

@@ -27,12 +27,13 @@ struct tci_shrink {
     uint64_t begin_ns, phase_ns, told_ns, pause_ns;
     uint32_t leader;
     bool is_leading;
-    bool is_invited;         /* the leader has begun, too */
-    bool is_late;            /* a leader before this one has not come in time */
-    struct tci_set gone;     /* as this rank sees it */
-    uint32_t suspected_by;   /* ranks for which this one is gone */
-    struct tci_members kept; /* what was proposed to this rank, or by it */
-    struct tci_members told; /* what is decided, as far as it has come */
+    bool is_invited;           /* the leader has begun, too */
+    bool is_late;              /* a leader before this one has not come in time */
+    struct tci_set gone;       /* as this rank sees it */
+    uint32_t suspected_by;     /* ranks for which this one is gone */
+    struct tci_members kept;   /* what was proposed to this rank, or by it */
+    struct tci_members coming; /* what is being proposed to it, as far as it has come */
+    struct tci_members told;   /* what is decided, likewise */
     /* The leader's. */
     bool is_proposing;
     bool is_own;    /* it has proposed what is kept */
@@ -58,6 +59,8 @@ bool tci_shrink_is_overdue(struct tci_shrink *shrink, uint64_t more_ns);
 void tci_shrink_settle(struct tci_shrink *shrink, struct tci_members *members);
 /* The others go on without this rank: the end. */
 void tci_shrink_exclude(struct tci_shrink *shrink, const char *why);
+/* The same, and for good: they have agreed, or may have. */
+void tci_shrink_leave_behind(struct tci_shrink *shrink, const char *why);
 
 /* ---- shrink_lead.c ---- */
 

@@ -169,7 +169,7 @@ void tci_shrink_lead(struct tci_shrink *shrink)
     if (shrink->is_proposing || may_be_decided(shrink))
         decide(shrink, &shrink->kept);
     else if (is_passed_over(shrink))
-        tci_shrink_exclude(shrink, "others have agreed without it");
+        tci_shrink_leave_behind(shrink, "others have agreed without it");
     else if (propose(shrink) && has_all(shrink))
         decide(shrink, &shrink->kept);
 }

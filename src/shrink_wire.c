@@ -174,9 +174,12 @@ static void on_propose(struct tci_shrink *shrink, uint32_t from, const struct tc
 
     if (from != shrink->leader)
         return;
-    take_part(&shrink->kept, notice, is_last);
+    take_part(&shrink->coming, notice, is_last);
     if (!is_last)
-        return;
+        return; /* what was kept before counts until all of this one is here */
+    tci_set_copy(&shrink->kept.out, &shrink->coming.out);
+    shrink->kept.number = shrink->coming.number;
+    shrink->kept.is_whole = true;
     tci_shrink_begin_phase(shrink);
     tci_shrink_say(shrink, from, TCI_SHRINK_ACK, NULL);
 }
@@ -189,7 +192,7 @@ static void on_done(struct tci_shrink *shrink, const struct tci_notice *notice)
     if (!is_last)
         return;
     if (tci_set_has(&shrink->told.out, (uint32_t)shrink->group->comm.rank))
-        tci_shrink_exclude(shrink, "others have agreed without it");
+        tci_shrink_leave_behind(shrink, "others have agreed without it");
     else
         tci_shrink_settle(shrink, &shrink->told);
 }
@@ -236,6 +239,12 @@ static void answer_the_gone(struct tci_shrink *shrink, uint32_t from)
 
 static void receive(struct tci_shrink *shrink, uint32_t from, const struct tci_notice *notice)
 {
+    bool is_decision =
+        notice->key.step == TCI_SHRINK_DONE || notice->key.step == TCI_SHRINK_DONE_PART;
+
+    /* What a leader decides after this rank has gone over to another one may be overtaken. */
+    if (tci_set_has(&shrink->gone, from) && is_decision)
+        return;
     if (tci_set_has(&shrink->gone, from) && tci_shrink_is_question(notice->key.step)) {
         answer_the_gone(shrink, from);
         return;
@@ -269,7 +278,10 @@ static void receive(struct tci_shrink *shrink, uint32_t from, const struct tci_n
         on_suspected(shrink, from);
         break;
     case TCI_SHRINK_EXCLUDED:
-        tci_shrink_exclude(shrink, notice->text);
+        if (notice->status == TC_ERR_CLOSED)
+            tci_shrink_leave_behind(shrink, notice->text);
+        else
+            tci_shrink_exclude(shrink, notice->text);
         break;
     case TCI_SHRINK_GONE:
         on_gone(shrink, from);
@@ -279,18 +291,46 @@ static void receive(struct tci_shrink *shrink, uint32_t from, const struct tci_n
     }
 }
 
+static struct say new_exclusion(const tc_dist_ctx *group, uint32_t peer, uint32_t use)
+{
+    struct say say = new_say(group, peer, TCI_SHRINK_EXCLUDED);
+
+    say.use = use;
+    say.status = TC_ERR_CLOSED;
+    say.text = "the others have gone on without it";
+    return say;
+}
+
+/* Who comes to shrink the group later must not take those that have closed it for gone. */
+void tci_shrink_tell_left_out(tc_dist_ctx *group)
+{
+    struct tci_comm *comm = &group->comm;
+
+    if (group->shrunk_count == 0 || comm->transport == NULL)
+        return;
+    for (uint32_t r = 0; r < group->shrunk.out.size; r++) {
+        struct say say = new_exclusion(group, r, group->shrunk_count - 1);
+        enum tci_bond bond = TCI_BOND_NONE;
+
+        if (r != (uint32_t)comm->rank && tci_set_has(&group->shrunk.out, r) &&
+            comm->transport->ops->bond != NULL)
+            bond = comm->transport->ops->bond(comm->transport, r);
+        if (bond == TCI_BOND_STANDS || bond == TCI_BOND_MENDING)
+            put(comm, &say, 0, 0);
+    }
+}
+
 /* Someone asks about what is over here: it may have missed the end of it. */
 static void answer_the_late(tc_dist_ctx *group, uint32_t from, uint32_t use)
 {
-    struct say say = new_say(group, from, TCI_SHRINK_EXCLUDED);
+    struct say say = new_exclusion(group, from, use);
 
-    say.use = use;
-    say.text = "the others have gone on without it";
     if (use + 1 != group->shrunk_count || tci_set_has(&group->shrunk.out, from)) {
         put(&group->comm, &say, 0, 0);
         return;
     }
     say.text = NULL;
+    say.status = TC_OK;
     say.step = TCI_SHRINK_DONE;
     say.number = group->shrunk.number;
     send_set(&group->comm, &say, &group->shrunk.out, TCI_SHRINK_DONE_PART);
@@ -302,19 +342,23 @@ void tci_shrink_noticed(struct tci_comm *comm, uint32_t from, const struct tci_n
     bool is_question = tci_shrink_is_question(notice->key.step);
     struct say gone = new_say(group, from, TCI_SHRINK_GONE);
 
+    gone.use = notice->key.use;
+    gone.status = TC_ERR_CLOSED;
     if (from == (uint32_t)comm->rank)
         return;
     if (notice->key.use < group->shrunk_count) {
         if (is_question)
             answer_the_late(group, from, notice->key.use);
     } else if (group->shrink == NULL && group->state != TCI_GROUP_STANDS) {
-        gone.status = TC_ERR_CLOSED;
-        gone.use = notice->key.use;
         if (is_question)
             put(comm, &gone, 0, 0);
     } else if (group->shrink == NULL) {
         if (notice->key.step == TCI_SHRINK_INVITE)
             group->inviter = (int)from;
+        if (notice->key.step == TCI_SHRINK_EXCLUDED && notice->status == TC_ERR_CLOSED)
+            group->is_left_behind = true;
+        if (group->is_left_behind && is_question)
+            put(comm, &gone, 0, 0);
     } else if (notice->key.use == group->shrunk_count) {
         receive(group->shrink, from, notice);
     }

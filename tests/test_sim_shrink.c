@@ -334,6 +334,77 @@ static void storms_of_deaths_leave_one_group(void **state)
     assert_true(rounds > seeds); /* some groups are broken from the beginning */
 }
 
+/* ---- Who comes late, while the others end ---------------------------------------------------- */
+
+/* One group at most, whose living members all stand in it; whoever is left out is told.  Gives the
+ * ranks that stand. */
+static uint32_t check_undivided(struct scene *scene)
+{
+    uint64_t number = 0;
+    uint32_t standing = 0;
+
+    for (uint32_t r = 0; r < scene->size; r++) {
+        struct hand *hand = &scene->hands[r];
+        const tc_error *error = hand->future == NULL ? NULL : tc_future_error(hand->future);
+
+        if (is_dead(scene, r) || hand->future == NULL)
+            continue;
+        if (error != NULL && (error->status != TC_ERR_PEER_LOST || error->rank != (int)r))
+            fail_msg("%s: rank %u: %s", scene->what, r, error->message);
+        if (error != NULL)
+            continue;
+        if (standing++ == 0)
+            number = hand->next->comm.group;
+        if (hand->next->comm.group != number)
+            fail_msg("%s: rank %u is in group %" PRIx64 " of %d, another in %" PRIx64, scene->what,
+                     r, hand->next->comm.group, tc_dist_world_size(hand->next), number);
+    }
+    return standing;
+}
+
+/* The others leave one out, which then comes; meanwhile another one ends, or two. */
+static void leave_out(uint64_t seed)
+{
+    struct scene scene;
+    uint32_t size = 3 + (uint32_t)(seed % 4), late, other, living = 0;
+    uint64_t called_ns;
+
+    open_scene(&scene, size, 3, seed);
+    late = (uint32_t)below(&scene, size);
+    snprintf(scene.what, sizeof(scene.what), "seed %" PRIu64 ", %u ranks, %u late", seed, size,
+             late);
+    for (uint32_t r = 0; r < size; r++) {
+        scene.hands[r].closes = below(&scene, 2) == 0;
+        if (r != late)
+            start_shrink(&scene.hands[r]);
+    }
+    pass_ms(&scene, TIMEOUT_MS - 20);
+    for (uint32_t deaths = 1 + (uint32_t)below(&scene, 2); deaths > 0; deaths--) {
+        other = (late + 1 + (uint32_t)below(&scene, size - 1)) % size;
+        sim_net_kill_at_notice(scene.world->net, other, 1 + (uint32_t)below(&scene, 4 * size));
+    }
+    called_ns = scene.world->clock.now_ns + 1 + below(&scene, 60 * TCI_NS_PER_MS);
+    sim_world_at(scene.world, late, called_ns, start_shrink, &scene.hands[late]);
+    pass_ms(&scene, 100);
+    settle_all(&scene, "a shrink");
+    for (uint32_t r = 0; r < size; r++) {
+        sim_net_kill_at_notice(scene.world->net, r, 0);
+        living += r != late && !is_dead(&scene, r);
+    }
+    if (check_undivided(&scene) == 0 && living > 0)
+        fail_msg("%s: nobody stands in a new group", scene.what);
+    close_scene(&scene);
+}
+
+static void who_is_left_out_divides_nobody(void **state)
+{
+    uint64_t seeds = oracle_effort() == 0 ? 300 : oracle_effort() == 1 ? 4000 : 100000;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < seeds; seed++)
+        leave_out(seed);
+}
+
 /* ---- Who does not come ----------------------------------------------------------------------- */
 
 static void a_whole_group_gives_an_equal_one(void **state)
@@ -460,6 +531,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(storms_of_deaths_leave_one_group),
+        cmocka_unit_test(who_is_left_out_divides_nobody),
         cmocka_unit_test(a_whole_group_gives_an_equal_one),
         cmocka_unit_test(whoever_does_not_come_is_left_out_and_told),
         cmocka_unit_test(whoever_leaves_the_group_is_not_waited_for),
