@@ -158,13 +158,17 @@ tcdist_add_sealed(test_split *)
 tcdist_add_sealed(test_collectives *3_ranks*)
 tcdist_add_sealed(test_heal *collective*)
 
-# The collectives over fake RDMA devices, in one size of group.
+# The collectives over fake RDMA devices, in one size of group; sealed, too.
 if(TCDIST_RDMA)
     target_sources(test_collectives PRIVATE $<TARGET_OBJECTS:fake_preload>)
     add_test(NAME test_collectives_rdma COMMAND ${run_test} env TCDIST_SHM=0 TCDIST_RDMA=1
         TCDIST_TEST_VERBS=fake TCDIST_TEST_EFFORT=quick CMOCKA_TEST_FILTER=*3_ranks*
         $<TARGET_FILE:test_collectives>)
-    set_tests_properties(test_collectives_rdma PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+    add_test(NAME test_collectives_rdma_sealed COMMAND ${run_test} env TCDIST_SHM=0 TCDIST_RDMA=1
+        TCDIST_TEST_VERBS=fake TCDIST_KEY=0123456789abcdef TCDIST_ENCRYPTION=on
+        TCDIST_TEST_EFFORT=quick CMOCKA_TEST_FILTER=*3_ranks* $<TARGET_FILE:test_collectives>)
+    set_tests_properties(test_collectives_rdma test_collectives_rdma_sealed PROPERTIES
+        TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()
 
 # ---- Programs in the manner of tensorcore -----------------------------------------------------

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "cables.h"
-#include "core/log.h"
 #include "net/shm.h"
 #include "net/tcp.h"
 #include "rdma/rdma.h"
@@ -38,7 +37,6 @@ tc_status_t tci_near_check(struct tci_error *error)
     return TC_OK;
 }
 
-/* What is encrypted stays on connections, where it is sealed. */
 static struct tci_transport *open_rdma(tc_context *context, struct tci_transport *tcp,
                                        const struct tci_boot_result *result,
                                        const struct tci_near_wish *wish)
@@ -46,7 +44,8 @@ static struct tci_transport *open_rdma(tc_context *context, struct tci_transport
     struct tci_loop *loop = tci_loop_of(context->exec);
     struct tci_rdma_config config = {.rank = (uint32_t)result->rank,
                                      .size = (uint32_t)result->size,
-                                     .eager_bytes = (size_t)result->agreed.eager_bytes};
+                                     .eager_bytes = (size_t)result->agreed.eager_bytes,
+                                     .encrypts = context->config.encryption > 0};
 
     if (!tci_rdma_options_parse(context->config.rdma, &config.options))
         return tcp; /* never: it was parsed when the context was made */
@@ -54,12 +53,6 @@ static struct tci_transport *open_rdma(tc_context *context, struct tci_transport
         return tcp;
     if (strncmp(wish->url, "rdma://", 7) == 0 && config.options.mode == TCI_RDMA_AUTO)
         config.options.mode = TCI_RDMA_ON;
-    if (context->config.encryption > 0) {
-        if (config.options.mode == TCI_RDMA_ON)
-            tci_log(TC_LOG_WARN, "rank %u: no RDMA: encryption is on, which is for TCP alone",
-                    config.rank);
-        return tcp;
-    }
     if (wish->jaccl->size > 0 && config.options.mode != TCI_RDMA_OFF)
         return tci_cables_open(loop, context, tcp, &config, wish->jaccl);
     return tci_rdma_open(loop, context, tcp, &config);

@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/seal.h"
 #include "net/auth_wire.h"
-#include "net/seal.h"
 #include "support/boot_world.h"
 #include "support/middle.h"
 #include "support/world.h"

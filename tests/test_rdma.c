@@ -10,9 +10,11 @@
 
 #include <cmocka.h>
 
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base.h"
 #include "fake_verbs/fake.h"
 #include "support/rdma_net.h"
 
@@ -25,18 +27,22 @@ static int check_fake(void **state)
 
 int main(void)
 {
-    static const struct net_subject subject = {"rdma", rdma_net_open};
+    static const struct net_subject subjects[] = {{"rdma", rdma_net_open},
+                                                  {"sealed rdma", rdma_net_open_sealed}};
     const char *kind = getenv("TCDIST_TEST_VERBS");
-    int failed;
+    int failed = sodium_init() < 0;
 
-    net_subject = &subject;
     if (kind == NULL || strcmp(kind, "real") != 0) {
         tci_verbs_put(&fake_verbs);
         fake_setup_usual();
     }
-    failed = _cmocka_run_group_tests("messages", transport_suite, transport_suite_count, NULL,
-                                     check_fake);
-    failed +=
-        _cmocka_run_group_tests("ends", transport_ends, transport_ends_count, NULL, check_fake);
+    for (size_t k = 0; k < TCI_LEN(subjects); k++) {
+        net_subject = &subjects[k];
+        print_message("%s:\n", net_subject->name);
+        failed += _cmocka_run_group_tests("messages", transport_suite, transport_suite_count, NULL,
+                                          check_fake);
+        failed +=
+            _cmocka_run_group_tests("ends", transport_ends, transport_ends_count, NULL, check_fake);
+    }
     return failed;
 }

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@
 enum { EAGER = 65536, MIB = 1 << 20 };
 
 static const struct net_subject over_rdma = {"rdma", rdma_net_open};
+static const struct net_subject sealed = {"sealed rdma", rdma_net_open_sealed};
 static const struct net_subject over_tcp = {"tcp", tcp_net_open};
 
 static struct net net;
@@ -33,6 +35,15 @@ static int open_two(void **state)
 {
     (void)state;
     net_subject = &over_rdma;
+    fake_setup_usual();
+    net_open(&net, 2, EAGER);
+    return 0;
+}
+
+static int open_two_sealed(void **state)
+{
+    (void)state;
+    net_subject = &sealed;
     fake_setup_usual();
     net_open(&net, 2, EAGER);
     return 0;
@@ -404,6 +415,10 @@ static void missing_memory_leaves_nothing_waiting(void **state)
 }
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, open_two, close_all)
+#define SEALED(test)                                                                               \
+    {                                                                                              \
+        "sealed: " #test, test, open_two_sealed, close_all, NULL                                   \
+    }
 
 int main(void)
 {
@@ -423,8 +438,16 @@ int main(void)
         CASE(a_receive_ends_in_time_though_the_peer_is_silent),
         CASE(an_idle_transport_sleeps),
         CASE(missing_memory_leaves_nothing_waiting),
+        SEALED(many_receives_share_few_chunks),
+        SEALED(every_status_is_read_and_named),
+        SEALED(a_device_that_is_taken_out_is_named),
+        SEALED(a_receive_ends_in_time_though_the_peer_is_silent),
+        SEALED(an_idle_transport_sleeps),
+        SEALED(missing_memory_leaves_nothing_waiting),
     };
 
+    if (sodium_init() < 0)
+        return 1;
     tci_verbs_put(&fake_verbs);
     return cmocka_run_group_tests_name("rdma failures", tests, NULL, NULL);
 }

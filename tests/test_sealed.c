@@ -33,7 +33,7 @@ static void each_cipher(void (*body)(uint8_t cipher))
 {
     assert_true(sodium_init() >= 0);
     body(TCI_CIPHER_CHACHA20POLY1305);
-    if (tci_proof_ciphers() & TCI_CIPHER_AES256GCM)
+    if (tci_seal_ciphers() & TCI_CIPHER_AES256GCM)
         body(TCI_CIPHER_AES256GCM);
 }
 

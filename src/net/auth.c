@@ -134,7 +134,7 @@ static void make_session(struct tci_auth *auth, uint8_t cipher, unsigned slot,
 /* The one that both have, AES where the hardware does it. */
 static uint8_t choose_cipher(uint8_t theirs)
 {
-    uint8_t both = theirs & tci_proof_ciphers();
+    uint8_t both = theirs & tci_seal_ciphers();
 
     return both & TCI_CIPHER_AES256GCM ? TCI_CIPHER_AES256GCM : both;
 }
@@ -297,7 +297,7 @@ void tci_auth_init(struct tci_auth *auth, const struct tci_auth_config *config)
     memcpy(auth->group_id, config->group_id, TCI_GROUP_ID);
     if (!config->is_dialer)
         return;
-    write_hello(auth, tci_proof_ciphers(), auth->offer);
+    write_hello(auth, tci_seal_ciphers(), auth->offer);
     set_out(auth, auth->offer, sizeof auth->offer);
 }
 

@@ -40,12 +40,6 @@ bool tci_proof_is_same(const uint8_t a[TCI_AUTH_MAC], const uint8_t b[TCI_AUTH_M
     return crypto_verify_32(a, b) == 0; /* in constant time */
 }
 
-uint8_t tci_proof_ciphers(void)
-{
-    return TCI_CIPHER_CHACHA20POLY1305 |
-           (crypto_aead_aes256gcm_is_available() ? TCI_CIPHER_AES256GCM : 0);
-}
-
 void tci_proof_begin(uint8_t secret[32], uint8_t point[TCI_AUTH_POINT])
 {
     int result;

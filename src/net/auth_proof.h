@@ -27,7 +27,4 @@ bool tci_proof_is_same(const uint8_t a[TCI_AUTH_MAC], const uint8_t b[TCI_AUTH_M
 void tci_proof_random(void *bytes, size_t len);
 void tci_proof_wipe(void *bytes, size_t len);
 
-/* The ciphers of this machine. */
-uint8_t tci_proof_ciphers(void);
-
 #endif

@@ -4,6 +4,7 @@
 #define TCI_AUTH_WIRE_H
 
 #include "core/error.h"
+#include "core/seal.h"
 #include "net/boot_wire.h"
 #include "net/keyring.h"
 
@@ -16,9 +17,6 @@ enum {
     TCI_AUTH_NONCE = 32,
     TCI_AUTH_POINT = 32 /* of X25519 */
 };
-
-/* Ciphers, as bits of an offer; an answer has one of them. */
-enum { TCI_CIPHER_AES256GCM = 1, TCI_CIPHER_CHACHA20POLY1305 = 2, TCI_CIPHERS = 3 };
 
 enum tci_auth_place {
     TCI_AUTH_AT_RENDEZVOUS = 1,

@@ -6,8 +6,8 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "core/seal.h"
 #include "net/auth.h"
-#include "net/seal.h"
 
 /* Bytes that are written are sealed into `out` and leave from there, record by record: while the
  * socket takes the earlier ones the next are sealed.  Bytes that are read come into `in`, and open

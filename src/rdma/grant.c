@@ -35,6 +35,7 @@ static int new_grant(struct tci_rdma_link *link)
         int place = (int)link->grant_free - 1;
 
         link->grant_free = link->grants[place].next_free;
+        link->rdma->granted++;
         return place;
     }
     if (link->grant_count == TCI_RDMA_GRANTS)
@@ -47,6 +48,7 @@ static int new_grant(struct tci_rdma_link *link)
         link->grants = grants;
         link->grant_room = room;
     }
+    link->rdma->granted++;
     return (int)link->grant_count++;
 }
 
@@ -56,6 +58,7 @@ static void free_grant(struct tci_rdma_link *link, struct tci_rdma_grant *grant)
 
     tci_rdma_region_put(rdma, grant->region);
     tci_rdma_chunk_put(rdma, grant->chunk);
+    rdma->granted--;
     *grant = (struct tci_rdma_grant){.next_free = link->grant_free};
     link->grant_free = (uint32_t)(grant - link->grants) + 1;
     rdma->may_feed = true;
@@ -71,10 +74,10 @@ static void free_numbered(struct tci_rdma_link *link, uint32_t number)
 /* ---- Giving ---- */
 
 /* Whole elements, as the fold wants them. */
-static size_t chunk_len(const struct tci_xfer *xfer)
+static size_t chunk_len(const struct tci_rdma_link *link, const struct tci_xfer *xfer)
 {
     size_t left = xfer->len - (size_t)xfer->room[TCI_RDMA_ROOM_GRANTED];
-    size_t most = TCI_RDMA_CHUNK;
+    size_t most = link->crypt != NULL ? TCI_RDMA_CHUNK_SEALED : TCI_RDMA_CHUNK;
 
     if (xfer->fold != NULL)
         most -= most % xfer->fold->size;
@@ -108,7 +111,7 @@ static bool add_staged(struct tci_rdma_link *link, struct tci_xfer *xfer,
     link->grants[place] = (struct tci_rdma_grant){.xfer = xfer,
                                                   .number = number_of(xfer),
                                                   .at = xfer->room[TCI_RDMA_ROOM_GRANTED],
-                                                  .len = chunk_len(xfer),
+                                                  .len = chunk_len(link, xfer),
                                                   .chunk = chunk};
     xfer->room[TCI_RDMA_ROOM_GRANTED] += link->grants[place].len;
     *range_out = range_of(link, &link->grants[place]);
@@ -122,7 +125,7 @@ static bool add_direct(struct tci_rdma_link *link, struct tci_xfer *xfer,
     struct tci_rdma_region *region;
     int place;
 
-    if (xfer->fold != NULL)
+    if (xfer->fold != NULL || link->crypt != NULL)
         return false;
     region = tci_rdma_region_get(link->rdma, xfer->data, xfer->len, true);
     place = region != NULL ? new_grant(link) : -1;
@@ -178,6 +181,10 @@ void tci_rdma_grant(struct tci_rdma_link *link, struct tci_xfer *xfer)
     /* Equal keys stay in order: behind one that waits, all wait. */
     if (rdma->starved == 0 && try_grant(link, xfer))
         return;
+    if (rdma->granted == 0) { /* nobody gives anything back */
+        tci_rdma_end_recv(link, xfer, TC_ERR_ALLOC);
+        return;
+    }
     xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_STARVED;
     rdma->starved++;
 }
@@ -189,6 +196,11 @@ static void feed_one(void *arg, struct tci_xfer *xfer)
     if (!rdma->may_feed || xfer->is_send || (xfer->room[TCI_ROOM_FLAGS] & TCI_XFER_STARVED) == 0)
         return;
     rdma->may_feed = try_grant(rdma->links[xfer->peer], xfer);
+    if (!rdma->may_feed && rdma->granted == 0) {
+        rdma->may_feed = true;
+        tci_rdma_end_recv(rdma->links[xfer->peer], xfer, TC_ERR_ALLOC);
+        return;
+    }
     if (!rdma->may_feed)
         return;
     xfer->room[TCI_ROOM_FLAGS] &= ~(uint64_t)TCI_XFER_STARVED;
@@ -211,20 +223,42 @@ static const char *take_chunk(struct tci_rdma_link *link, struct tci_rdma_grant 
 
     if (grant->at != xfer->room[TCI_ROOM_DONE])
         return "a piece of a message before the one that it follows";
-    tci_xfer_append(xfer, grant->chunk->data, (size_t)grant->len);
-    if (xfer->fold == NULL)
-        link->rdma->stats.bytes_copied += grant->len;
+    if (link->crypt != NULL) {
+        if (!tci_rdma_open_piece(link, grant))
+            return tci_rdma_not_opened;
+    } else {
+        tci_xfer_append(xfer, grant->chunk->data, (size_t)grant->len);
+        if (xfer->fold == NULL)
+            link->rdma->stats.bytes_copied += grant->len;
+    }
     if (xfer->room[TCI_RDMA_ROOM_GRANTED] == xfer->len) {
         free_grant(link, grant);
         return NULL;
     }
     grant->at = xfer->room[TCI_RDMA_ROOM_GRANTED];
-    grant->len = chunk_len(xfer);
+    grant->len = chunk_len(link, xfer);
     grant->got = 0;
     xfer->room[TCI_RDMA_ROOM_GRANTED] += grant->len;
     range = range_of(link, grant);
     tell(link, xfer, TCI_RDMA_FURTHER, &range, 1);
     return NULL;
+}
+
+/* A piece that is sealed fills its range. */
+static bool is_granted(const struct tci_rdma_link *link, const struct tci_rdma_grant *grant,
+                       uint32_t len)
+{
+    if (grant == NULL || grant->number == 0)
+        return false;
+    if (link->crypt != NULL)
+        return grant->got == 0 && len == tci_rdma_sealed_len(grant->len);
+    return len <= grant->len - grant->got;
+}
+
+/* Aborted: the peer is about to say that nothing more comes.  Its seal goes on all the same. */
+static const char *drop_piece(struct tci_rdma_link *link, const struct tci_rdma_grant *grant)
+{
+    return link->crypt == NULL || tci_rdma_open_piece(link, grant) ? NULL : tci_rdma_not_opened;
 }
 
 const char *tci_rdma_on_filled(struct tci_rdma_link *link, uint32_t place, uint32_t len)
@@ -233,13 +267,15 @@ const char *tci_rdma_on_filled(struct tci_rdma_link *link, uint32_t place, uint3
     struct tci_xfer *xfer;
     const char *wrong = NULL;
 
-    if (grant == NULL || grant->number == 0 || len > grant->len - grant->got)
+    if (!is_granted(link, grant, len))
         return "a piece that nobody has granted";
+    if (link->crypt != NULL)
+        len = (uint32_t)grant->len;
     link->rdma->stats.bytes_received += len;
     grant->got += len;
     xfer = grant->xfer;
     if (xfer == NULL)
-        return NULL; /* aborted: the peer is about to say that nothing more comes */
+        return drop_piece(link, grant);
     xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_BEGUN;
     if (grant->chunk == NULL)
         xfer->room[TCI_ROOM_DONE] += len;

@@ -185,6 +185,7 @@ bool tci_rdma_is_clear(const struct tci_rdma_link *link)
 
 bool tci_rdma_put(struct tci_rdma_link *link, struct tci_rdma_head *head, const void *payload)
 {
+    size_t bytes = TCI_RDMA_HEAD + head->len;
     uint8_t *slot;
 
     if (!tci_rdma_has_slot(link, head->kind == TCI_RDMA_ACK) || link->broken != NULL)
@@ -196,7 +197,9 @@ bool tci_rdma_put(struct tci_rdma_link *link, struct tci_rdma_head *head, const 
     tci_rdma_head_encode(head, slot);
     if (head->len > 0)
         memcpy(slot + TCI_RDMA_HEAD, payload, head->len);
-    if (tci_rdma_post_record(link, TCI_RDMA_HEAD + head->len, head->kind) != 0)
+    if (link->crypt != NULL)
+        bytes = tci_rdma_seal_record(link, slot, bytes);
+    if (tci_rdma_post_record(link, bytes, head->kind) != 0)
         tci_rdma_link_break(link, "the device takes no sends any more");
     return link->broken == NULL;
 }
@@ -313,6 +316,9 @@ void tci_rdma_on_done(struct tci_rdma_link *link, uint32_t index)
 
 /* ---- Records in ---- */
 
+const char tci_rdma_not_opened[] =
+    "what does not open with the keys of this link: it was changed on the way";
+
 static const char *on_notice(struct tci_rdma_link *link, const struct tci_rdma_head *head,
                              const uint8_t *payload)
 {
@@ -399,10 +405,15 @@ static void note_arrival(struct tci_rdma_link *link)
 
 void tci_rdma_on_record(struct tci_rdma_link *link, uint32_t slot, uint32_t len)
 {
-    const uint8_t *wire = link->in->data + (size_t)slot * TCI_RDMA_SLOT;
+    uint8_t *wire = link->in->data + (size_t)slot * TCI_RDMA_SLOT;
     struct tci_rdma_head head;
-    const char *wrong = tci_rdma_head_decode(wire, len, &head);
+    const char *wrong = NULL;
+    size_t bytes = len;
 
+    if (link->crypt != NULL && (bytes = tci_rdma_open_record(link, wire, len)) == 0)
+        wrong = tci_rdma_not_opened;
+    if (wrong == NULL)
+        wrong = tci_rdma_head_decode(wire, bytes, &head);
     if (wrong == NULL && head.seq != link->taken)
         wrong = "a record out of turn: one before it was lost";
     if (wrong == NULL)

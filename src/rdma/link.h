@@ -9,6 +9,7 @@
 #include "core/list.h"
 #include "core/match.h"
 #include "core/memories.h"
+#include "core/seal.h"
 #include "rdma/device.h"
 #include "rdma/wire.h"
 
@@ -23,14 +24,16 @@
  *   push.c      large messages are written into the receiver's memory
  *   recv.c      records are matched with receives
  *   grant.c     receivers give credits, and take them back
+ *   sealed.c    with encryption: keys, and what is sealed
  *   wire.c      records as bytes
  */
 
 enum {
-    TCI_RDMA_KEPT = 4,                 /* slots of the peer for acknowledgements alone */
-    TCI_RDMA_WRITES = 8,               /* pieces of large messages on their way at a time */
-    TCI_RDMA_QUEUE = 64,               /* work requests on their way; > slots and writes */
-    TCI_RDMA_CHUNK = 256 * 1024,       /* = slots of one direction */
+    TCI_RDMA_KEPT = 4,           /* slots of the peer for acknowledgements alone */
+    TCI_RDMA_WRITES = 8,         /* pieces of large messages on their way at a time */
+    TCI_RDMA_QUEUE = 64,         /* work requests on their way; > slots and writes */
+    TCI_RDMA_CHUNK = 256 * 1024, /* = slots of one direction */
+    TCI_RDMA_CHUNK_SEALED = TCI_RDMA_CHUNK - TCI_RDMA_CHUNK / TCI_RECORD_MAX * TCI_RECORD_TAG,
     TCI_RDMA_PIECE = 1024 * 1024,      /* of a large message: then a more urgent one has its turn */
     TCI_RDMA_EAGER_MAX = 64 * 1024,    /* above it two copies cost more than a round trip */
     TCI_RDMA_EAGER_COST = 80,          /* of a message besides its payload: none is free */
@@ -115,9 +118,18 @@ enum tci_rdma_state {
 };
 
 /* What one tells the other of its queue pair. */
+enum { TCI_RDMA_POINT = 32 }; /* of X25519 */
 struct tci_rdma_card {
     unsigned slots, slot_bytes, eager_max, mtu, lid, kind, qpn, psn;
+    unsigned ciphers; /* TCI_CIPHER_…, all that there are; 0: it does not encrypt */
     uint8_t gid[16];
+    uint8_t point[TCI_RDMA_POINT]; /* where it encrypts */
+};
+
+/* What is there besides where links are sealed. */
+struct tci_rdma_crypt {
+    struct tci_seal send, receive;             /* once both cards are known */
+    uint8_t secret[32], point[TCI_RDMA_POINT]; /* our part of them; the secret is wiped then */
 };
 
 /* A work request that is posted. */
@@ -151,7 +163,8 @@ struct tci_rdma_link {
     struct tci_timer timer;
     struct tci_xfers pending; /* posted before it was known which way to go */
 
-    struct ibv_qp *qp; /* owned */
+    struct ibv_qp *qp;            /* owned */
+    struct tci_rdma_crypt *crypt; /* owned, with the queue pair; NULL: nothing is sealed */
     uint32_t psn, inline_max;
     int cqe;                         /* entries of the completion queue that are its */
     struct tci_rdma_chunk *out, *in; /* owned: slots */
@@ -191,6 +204,8 @@ struct tci_rdma {
     tc_context *context;
     uint32_t rank, size;
     size_t eager_max;
+    bool encrypts;   /* every link is sealed … */
+    uint8_t *sealed; /* owned: then one record of a piece, where no peer can write */
     struct tci_rdma_options options;
 
     const struct tci_verbs *verbs;
@@ -215,6 +230,7 @@ struct tci_rdma {
     uint64_t probe_ms;
     uint32_t starved; /* receives that wait for a chunk or a grant … */
     bool may_feed;    /* … that may be free now */
+    uint32_t granted; /* grants that peers have, or have yet to give back */
 
     struct tci_rdma_slab *slabs; /* owned */
     struct tci_rdma_chunk *free_chunks[2];
@@ -294,7 +310,8 @@ void tci_rdma_take_all(struct tci_rdma_link *link);
 void tci_rdma_link_lose(struct tci_rdma_link *link, const char *how);
 /* It cannot go on, for a reason that is a static text; ended when nobody stands on it. */
 void tci_rdma_link_break(struct tci_rdma_link *link, const char *cause);
-extern const char tci_rdma_flushed[]; /* the cause where the other end knows more */
+extern const char tci_rdma_flushed[];    /* the cause where the other end knows more */
+extern const char tci_rdma_not_opened[]; /* how it is lost when something does not open */
 void tci_rdma_end_broken(struct tci_rdma *rdma);
 void tci_rdma_link_free(struct tci_rdma_link *link);
 /* Put a record with a little payload: at once, or when there is room. */
@@ -330,12 +347,31 @@ void tci_rdma_card_fill(const struct tci_rdma_link *link, struct tci_rdma_card *
 /* 0, or an errno: then the queue pair is of no use any more. */
 int tci_rdma_post_slot(struct tci_rdma_link *link, uint32_t slot);
 int tci_rdma_post_record(struct tci_rdma_link *link, size_t bytes, uint8_t kind);
+/* From the chunk, where there is one: `len` bytes as they go over the wire. */
 int tci_rdma_post_write(struct tci_rdma_link *link, struct tci_rdma_push *push,
                         struct tci_rdma_chunk *chunk, size_t len);
 uint8_t *tci_rdma_slot_out(struct tci_rdma_link *link); /* the next one */
 /* Whether a record may be posted; an acknowledgement may when nothing else may. */
 bool tci_rdma_has_slot(const struct tci_rdma_link *link, bool is_ack);
 bool tci_rdma_has_room(const struct tci_rdma_link *link); /* for a write */
+
+/* ---- sealed.c ---- */
+
+/* NULL, or why there are no keys: a static text.  Nothing is done where nothing is sealed. */
+const char *tci_rdma_crypt_open(struct tci_rdma_link *link);
+const char *tci_rdma_crypt_agree(struct tci_rdma_link *link, const struct tci_rdma_card *card,
+                                 bool is_offerer);
+void tci_rdma_crypt_close(struct tci_rdma_link *link);
+/* In place; how long it is then.  0: it does not open. */
+size_t tci_rdma_seal_record(struct tci_rdma_link *link, uint8_t *record, size_t bytes);
+size_t tci_rdma_open_record(struct tci_rdma_link *link, uint8_t *record, size_t bytes);
+size_t tci_rdma_sealed_len(uint64_t len); /* of a piece */
+/* The next `len` bytes of a push, at most TCI_RDMA_CHUNK_SEALED, into a chunk; how long they are
+ * there. */
+size_t tci_rdma_seal_piece(struct tci_rdma_link *link, const struct tci_rdma_push *push,
+                           const struct tci_rdma_chunk *chunk, size_t len);
+/* To where it belongs, or nowhere where nobody waits for it; false: it does not open. */
+bool tci_rdma_open_piece(struct tci_rdma_link *link, const struct tci_rdma_grant *grant);
 
 /* ---- mem.c ---- */
 

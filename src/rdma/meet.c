@@ -20,7 +20,7 @@
 #include "core/log.h"
 #include "rdma/link.h"
 
-enum { CARD_VERSION = 1, HELLO_MS = 10000 };
+enum { CARD_VERSION = 2, HELLO_MS = 10000 };
 
 static void tell(struct tci_rdma *rdma, uint32_t peer, enum tci_rdma_meeting what, const char *text)
 {
@@ -31,38 +31,56 @@ static void tell(struct tci_rdma *rdma, uint32_t peer, enum tci_rdma_meeting wha
     rdma->below->ops->notify(rdma->below, peer, &notice, true);
 }
 
+static char *put_hex(char *at, const uint8_t *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        at += snprintf(at, 3, "%02x", bytes[i]);
+    return at;
+}
+
+static bool read_hex(const char *text, uint8_t *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        unsigned byte;
+
+        if (sscanf(text + 2 * i, "%2x", &byte) != 1)
+            return false;
+        bytes[i] = (uint8_t)byte;
+    }
+    return true;
+}
+
 static void tell_card(struct tci_rdma_link *link, enum tci_rdma_meeting what)
 {
     struct tci_rdma_card card;
-    char text[200], *at = text;
+    char text[240], *at = text;
 
     tci_rdma_card_fill(link, &card);
-    at +=
-        snprintf(at, 120, "%d %u %u %u %u %u %u %u %u ", CARD_VERSION, card.slots, card.slot_bytes,
-                 card.eager_max, card.mtu, card.lid, card.kind, card.qpn, card.psn);
-    for (int i = 0; i < 16; i++)
-        at += snprintf(at, 3, "%02x", card.gid[i]);
+    at += snprintf(at, 120, "%d %u %u %u %u %u %u %u %u %u ", CARD_VERSION, card.slots,
+                   card.slot_bytes, card.eager_max, card.mtu, card.lid, card.kind, card.qpn,
+                   card.psn, card.ciphers);
+    at = put_hex(at, card.gid, sizeof(card.gid));
+    if (card.ciphers != 0)
+        (void)put_hex(at, card.point, sizeof(card.point));
     tell(link->rdma, link->peer, what, text);
 }
 
 static bool read_card(const char *text, struct tci_rdma_card *card_out)
 {
     int version, at = 0;
+    size_t bytes;
 
-    if (sscanf(text, "%d %u %u %u %u %u %u %u %u %n", &version, &card_out->slots,
+    if (sscanf(text, "%d %u %u %u %u %u %u %u %u %u %n", &version, &card_out->slots,
                &card_out->slot_bytes, &card_out->eager_max, &card_out->mtu, &card_out->lid,
-               &card_out->kind, &card_out->qpn, &card_out->psn, &at) != 9 ||
-        at == 0 || version != CARD_VERSION || strlen(text + at) != 32 || card_out->lid > 0xffff ||
-        card_out->qpn > 0xffffff || card_out->psn > 0xffffff)
+               &card_out->kind, &card_out->qpn, &card_out->psn, &card_out->ciphers, &at) != 10 ||
+        at == 0 || version != CARD_VERSION || card_out->lid > 0xffff || card_out->qpn > 0xffffff ||
+        card_out->psn > 0xffffff || card_out->ciphers > TCI_CIPHERS)
         return false;
-    for (int i = 0; i < 16; i++) {
-        unsigned byte;
-
-        if (sscanf(text + at + 2 * i, "%2x", &byte) != 1)
-            return false;
-        card_out->gid[i] = (uint8_t)byte;
-    }
-    return true;
+    bytes = sizeof(card_out->gid) + (card_out->ciphers != 0 ? sizeof(card_out->point) : 0);
+    return strlen(text + at) == 2 * bytes &&
+           read_hex(text + at, card_out->gid, sizeof(card_out->gid)) &&
+           (card_out->ciphers == 0 || read_hex(text + at + 2 * sizeof(card_out->gid),
+                                               card_out->point, sizeof(card_out->point)));
 }
 
 void tci_rdma_tell_end(struct tci_rdma_link *link, const char *why)
@@ -134,6 +152,8 @@ static void on_offer(struct tci_rdma_link *link, const struct tci_rdma_card *car
     link->state = TCI_RDMA_ACCEPTED;
     why = link->rdma->is_dead ? "the device there has failed" : tci_rdma_qp_open(link);
     if (why == NULL)
+        why = tci_rdma_crypt_agree(link, card, false);
+    if (why == NULL)
         why = tci_rdma_qp_connect(link, card);
     if (why != NULL) {
         tci_rdma_decline(link, why);
@@ -152,8 +172,10 @@ static void say_hello(struct tci_rdma_link *link)
 
 static void on_accept(struct tci_rdma_link *link, const struct tci_rdma_card *card)
 {
-    const char *why = tci_rdma_qp_connect(link, card);
+    const char *why = tci_rdma_crypt_agree(link, card, true);
 
+    if (why == NULL)
+        why = tci_rdma_qp_connect(link, card);
     if (why != NULL) {
         tci_rdma_decline(link, why);
         return;

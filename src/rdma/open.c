@@ -8,7 +8,7 @@
 #include "core/log.h"
 #include "rdma/link.h"
 
-enum { LAST_MS = 5 };
+enum { LAST_MS = 5, SEALED_BYTES = TCI_RECORD_MAX + TCI_RECORD_TAG };
 
 static void read_meter(const struct tci_meter *meter, struct tci_transport_stats *stats_out)
 {
@@ -59,6 +59,9 @@ static void release(struct tci_rdma *rdma)
     tci_free(rdma->match);
     tci_free(rdma->links);
     tci_free(rdma->peers);
+    if (rdma->sealed != NULL)
+        sodium_memzero(rdma->sealed, SEALED_BYTES);
+    tci_free(rdma->sealed);
     tci_free(rdma);
 }
 
@@ -87,6 +90,7 @@ static struct tci_rdma *make(struct tci_loop *loop, tc_context *context,
     rdma->rank = config->rank;
     rdma->size = config->size;
     rdma->options = config->options;
+    rdma->encrypts = config->encrypts;
     rdma->eager_max = tci_min(config->eager_bytes, TCI_RDMA_EAGER_MAX);
     rdma->verbs = tci_verbs();
     rdma->probe.fn = tci_rdma_on_probe_timer;
@@ -123,10 +127,12 @@ struct tci_transport *tci_rdma_open(struct tci_loop *loop, tc_context *context,
         if (rdma->peers != NULL)
             memcpy(rdma->peers, config->peers, rdma->size * sizeof(*rdma->peers));
     }
+    if (config->encrypts)
+        rdma->sealed = tci_alloc_raw(SEALED_BYTES);
     if (tci_pool_init(&rdma->earlies, sizeof(struct tci_early), 1024) != 0 ||
         tci_pool_init(&rdma->pushes, sizeof(struct tci_rdma_push), 256) != 0 ||
         rdma->links == NULL || (rdma->peers == NULL) != (config->peers == NULL) ||
-        !tci_rdma_port_open(rdma)) {
+        (rdma->sealed == NULL) == config->encrypts || !tci_rdma_port_open(rdma)) {
         tci_log(TC_LOG_WARN, "rank %u: no RDMA: device %s gives no queues, or no memory is left",
                 config->rank, choice.info.device);
         release(rdma);

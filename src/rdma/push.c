@@ -52,7 +52,8 @@ void tci_rdma_push_start(struct tci_rdma_link *link, struct tci_xfer *xfer, uint
         .xfer = xfer, .number = number, .range_count = count, .priority = xfer->priority};
     memcpy(push->ranges, ranges, count * sizeof(*ranges));
     tci_list_init(&push->link);
-    push->region = tci_rdma_region_get(link->rdma, xfer->data, xfer->len, false);
+    if (link->crypt == NULL)
+        push->region = tci_rdma_region_get(link->rdma, xfer->data, xfer->len, false);
     place(link, push);
     (void)tci_rdma_push_some(link);
 }
@@ -123,13 +124,20 @@ static bool put_piece(struct tci_rdma_link *link, struct tci_rdma_push *push)
     uint64_t left = push->ranges[0].len - push->in_range;
     size_t most = push->region != NULL ? TCI_RDMA_PIECE : TCI_RDMA_CHUNK, len;
     struct tci_rdma_chunk *chunk = NULL;
+    size_t wire;
 
-    if (rdma->choice.port.max_msg_sz > 0)
+    if (link->crypt != NULL)
+        most = TCI_RDMA_CHUNK_SEALED;
+    else if (rdma->choice.port.max_msg_sz > 0)
         most = tci_min(most, rdma->choice.port.max_msg_sz);
     len = (size_t)(left < most ? left : most);
-    if (push->region == NULL && (chunk = copy_piece(link, push, len)) == NULL)
+    chunk = link->crypt != NULL    ? tci_rdma_chunk_get(rdma, false)
+            : push->region == NULL ? copy_piece(link, push, len)
+                                   : NULL;
+    if (push->region == NULL && chunk == NULL)
         return false;
-    if (tci_rdma_post_write(link, push, chunk, len) != 0) {
+    wire = link->crypt != NULL ? tci_rdma_seal_piece(link, push, chunk, len) : len;
+    if (tci_rdma_post_write(link, push, chunk, wire) != 0) {
         tci_rdma_chunk_put(rdma, chunk);
         tci_rdma_link_break(link, "the device takes no writes any more");
         return false;
@@ -150,6 +158,8 @@ unsigned tci_rdma_push_some(struct tci_rdma_link *link)
         done++;
         tci_list_del(&push->link); /* the turn of the next as urgent */
         place(link, push);
+        if (link->crypt != NULL) /* that took some time: others have their turn */
+            break;
     }
     return done;
 }

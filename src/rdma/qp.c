@@ -77,10 +77,23 @@ const char *tci_rdma_qp_open(struct tci_rdma_link *link)
     if (getrandom(&link->psn, sizeof(link->psn), 0) != sizeof(link->psn))
         link->psn = 0x5a5a5a ^ link->peer;
     link->psn &= 0xffffff;
-    why = open_pair(link);
+    why = tci_rdma_crypt_open(link);
+    if (why == NULL)
+        why = open_pair(link);
     if (why != NULL)
         tci_rdma_qp_close(link);
     return why;
+}
+
+/* Slots hold what was opened in them. */
+static void wipe(const struct tci_rdma_link *link)
+{
+    if (link->crypt == NULL)
+        return;
+    if (link->out != NULL)
+        sodium_memzero(link->out->data, TCI_RDMA_CHUNK);
+    if (link->in != NULL)
+        sodium_memzero(link->in->data, TCI_RDMA_CHUNK);
 }
 
 void tci_rdma_qp_close(struct tci_rdma_link *link)
@@ -95,6 +108,8 @@ void tci_rdma_qp_close(struct tci_rdma_link *link)
     for (uint32_t at = link->works_done; at != link->works_put; at++)
         tci_rdma_chunk_put(rdma, link->works[at % TCI_RDMA_QUEUE].chunk);
     link->works_done = link->works_put;
+    wipe(link);
+    tci_rdma_crypt_close(link);
     tci_rdma_chunk_put(rdma, link->out);
     tci_rdma_chunk_put(rdma, link->in);
     link->out = link->in = NULL;
@@ -116,6 +131,10 @@ void tci_rdma_card_fill(const struct tci_rdma_link *link, struct tci_rdma_card *
                                        .qpn = link->qp->qp_num,
                                        .psn = link->psn};
     memcpy(card_out->gid, rdma->choice.gid.gid.raw, sizeof(card_out->gid));
+    if (link->crypt == NULL)
+        return;
+    card_out->ciphers = tci_seal_ciphers();
+    memcpy(card_out->point, link->crypt->point, sizeof(card_out->point));
 }
 
 /* ---- Connecting ---- */

@@ -36,6 +36,7 @@ const char *tci_rdma_list(const struct tci_rdma_options *options,
 struct tci_rdma_config {
     uint32_t rank, size;
     size_t eager_bytes; /* agreed */
+    bool encrypts;      /* so do all ranks: what goes over queue pairs is sealed */
     struct tci_rdma_options options;
     const bool *peers; /* which of them are reached so, `size` of them; borrowed; NULL: all */
 };

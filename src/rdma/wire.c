@@ -94,7 +94,7 @@ const char *tci_rdma_head_decode(const uint8_t *wire, size_t bytes, struct tci_r
 {
     struct tci_rdma_head head;
 
-    if (bytes < TCI_RDMA_HEAD || bytes > TCI_RDMA_SLOT)
+    if (bytes < TCI_RDMA_HEAD || bytes > TCI_RDMA_HEAD + TCI_RDMA_PAYLOAD)
         return "a record of the wrong length";
     head.kind = wire[AT_KIND];
     head.priority = (int8_t)wire[AT_PRIORITY];

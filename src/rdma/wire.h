@@ -27,9 +27,10 @@ enum tci_rdma_kind {
 enum {
     TCI_RDMA_SLOTS = 32, /* records on their way in one direction */
     TCI_RDMA_SLOT = 8192,
-    TCI_RDMA_HEAD = 80,                               /* bytes of a header */
-    TCI_RDMA_PAYLOAD = TCI_RDMA_SLOT - TCI_RDMA_HEAD, /* a multiple of every element's size */
-    TCI_RDMA_RANGES = 4,                              /* in one record */
+    TCI_RDMA_HEAD = 80, /* bytes of a header */
+    TCI_RDMA_SEAL = 32, /* room for the tag of one that is sealed */
+    TCI_RDMA_PAYLOAD = TCI_RDMA_SLOT - TCI_RDMA_HEAD - TCI_RDMA_SEAL, /* whole elements */
+    TCI_RDMA_RANGES = 4,                                              /* in one record */
     TCI_RDMA_RANGE_BYTES = 32
 };
 

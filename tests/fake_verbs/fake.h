@@ -35,11 +35,16 @@ void fake_setup_usual(void);
 /* ---- Scripts ---- */
 
 enum fake_fate {
-    FAKE_FAILS,  /* with a status */
-    FAKE_IS_LOST /* its sender believes that it has arrived */
+    FAKE_FAILS,     /* with a status */
+    FAKE_IS_LOST,   /* its sender believes that it has arrived */
+    FAKE_IS_CHANGED /* a bit of it */
 };
 /* What becomes of the n-th (1: the next) work request of a kind (-1: any) that is carried out. */
 void fake_fate(int opcode, unsigned nth, enum fake_fate fate, enum ibv_wc_status status);
+/* The n-th arrives with a bit changed, in its byte `at` counted round and round. */
+void fake_change(int opcode, unsigned nth, size_t at);
+/* Count, in `marked`, what passes with these bytes in it; NULL: not. */
+void fake_look_for(const void *bytes, size_t len);
 /* Nothing is carried out while held, as on a network that is slow. */
 void fake_hold(bool is_held);
 /* Whether packets find their way. */
@@ -60,6 +65,7 @@ struct fake_counts {
     unsigned regions_most;                               /* that were there at once */
     size_t region_bytes;
     uint64_t sends, writes, registered; /* ever */
+    uint64_t marked;                    /* sends and writes with what is looked for */
     uint64_t waits_for_receive;         /* receiver not ready: credits were wrong */
     uint64_t overruns;                  /* a completion queue was too short */
     uint64_t mistakes;                  /* calls that no device would allow */
@@ -140,7 +146,10 @@ struct fake_world {
         unsigned nth;
         enum fake_fate fate;
         enum ibv_wc_status status;
+        size_t at;
     } script;
+    const void *marker;
+    size_t marker_len;
     bool is_held, is_cut, is_removed, refuses_qps, refuses_growth;
     unsigned regions_max;
     size_t region_bytes_max;

@@ -12,17 +12,29 @@
 #include "support/rdma_net.h"
 #include "support/tcp_net.h"
 
-void rdma_net_open(struct net *net, size_t eager_bytes)
+static void open_with(struct net *net, size_t eager_bytes, bool encrypts)
 {
-    tcp_net_open(net, eager_bytes);
     for (uint32_t i = 0; i < net->size; i++) {
-        struct tci_rdma_config config = {.rank = i, .size = net->size, .eager_bytes = eager_bytes};
+        struct tci_rdma_config config = {
+            .rank = i, .size = net->size, .eager_bytes = eager_bytes, .encrypts = encrypts};
 
         assert_true(tci_rdma_options_parse("1", &config.options));
         net->nodes[i].transport =
             tci_rdma_open(net->loop, &net->context, net->nodes[i].transport, &config);
         assert_true(tci_rdma_is(net->nodes[i].transport));
     }
+}
+
+void rdma_net_open(struct net *net, size_t eager_bytes)
+{
+    tcp_net_open(net, eager_bytes);
+    open_with(net, eager_bytes, false);
+}
+
+void rdma_net_open_sealed(struct net *net, size_t eager_bytes)
+{
+    tcp_net_open_sealed(net, eager_bytes);
+    open_with(net, eager_bytes, true);
 }
 
 void rdma_net_check_clean(void)

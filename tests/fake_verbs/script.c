@@ -18,6 +18,8 @@ void fake_setup(const struct fake_device *devices, unsigned count)
         snprintf(world->listed[i].name, sizeof(world->listed[i].name), "%s", devices[i].name);
     }
     world->script.nth = 0;
+    world->marker = NULL;
+    world->counts.marked = 0;
     world->is_held = world->is_cut = world->is_removed = false;
     world->refuses_qps = world->refuses_growth = false;
     world->regions_max = 0;
@@ -43,6 +45,23 @@ void fake_fate(int opcode, unsigned nth, enum fake_fate fate, enum ibv_wc_status
     world->script.nth = nth;
     world->script.fate = fate;
     world->script.status = status;
+    pthread_mutex_unlock(&world->lock);
+}
+
+void fake_change(int opcode, unsigned nth, size_t at)
+{
+    fake_fate(opcode, nth, FAKE_IS_CHANGED, IBV_WC_SUCCESS);
+    pthread_mutex_lock(&world->lock);
+    world->script.at = at;
+    pthread_mutex_unlock(&world->lock);
+}
+
+void fake_look_for(const void *bytes, size_t len)
+{
+    pthread_mutex_lock(&world->lock);
+    world->marker = bytes;
+    world->marker_len = len;
+    world->counts.marked = 0;
     pthread_mutex_unlock(&world->lock);
 }
 

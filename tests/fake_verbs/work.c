@@ -186,7 +186,7 @@ static void receive(struct fake_qp *peer, const struct fake_work *send, const ui
 
 /* What becomes of the request at the head, at its peer. */
 static enum ibv_wc_status deliver(struct fake_qp *qp, struct fake_qp *peer,
-                                  const struct fake_work *work)
+                                  const struct fake_work *work, bool is_changed)
 {
     size_t len = length_of(work);
     bool is_write = work->opcode == IBV_WR_RDMA_WRITE || work->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -204,6 +204,10 @@ static enum ibv_wc_status deliver(struct fake_qp *qp, struct fake_qp *peer,
         return IBV_WC_REM_INV_REQ_ERR;
     data = malloc(len + 1);
     gather(work, data);
+    if (is_changed && len > 0)
+        data[world->script.at % len] ^= 1;
+    if (world->marker != NULL && memmem(data, len, world->marker, world->marker_len) != NULL)
+        world->counts.marked++;
     if (is_write)
         memcpy((void *)(uintptr_t)work->remote_addr, data, len);
     if (work->opcode != IBV_WR_RDMA_WRITE)
@@ -230,6 +234,7 @@ static bool carry_out(struct fake_qp *qp)
     struct fake_work *work = qp->sends.head;
     struct fake_qp *peer = find_peer(qp);
     enum ibv_wc_status status;
+    bool is_met;
 
     if (peer == NULL) {
         fail(qp, IBV_WC_RETRY_EXC_ERR);
@@ -241,14 +246,15 @@ static bool carry_out(struct fake_qp *qp)
             fail(qp, IBV_WC_RNR_RETRY_EXC_ERR);
         return qp->attr.rnr_retry < 7;
     }
-    if (meets_fate(work)) {
+    is_met = meets_fate(work);
+    if (is_met && world->script.fate != FAKE_IS_CHANGED) {
         if (world->script.fate == FAKE_IS_LOST) {
             end_send(qp, IBV_WC_SUCCESS);
             return true;
         }
         status = world->script.status;
     } else {
-        status = deliver(qp, peer, work);
+        status = deliver(qp, peer, work, is_met);
     }
     if (status == IBV_WC_SUCCESS) {
         end_send(qp, status);

@@ -7,6 +7,8 @@
 
 /* Opens the transport of each node, over the fake devices that are set up. */
 void rdma_net_open(struct net *net, size_t eager_bytes);
+/* The same where everything is sealed. */
+void rdma_net_open_sealed(struct net *net, size_t eager_bytes);
 /* Everything is closed: nothing is left of the fake's objects, nothing was done that no device
  * would allow, and credits were always right. */
 void rdma_net_check_clean(void);

@@ -1,4 +1,4 @@
-/* seal.h - one direction of a connection, in records: encrypted, authenticated, counted. */
+/* seal.h - one direction of a link: encrypted, authenticated, counted. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TCI_SEAL_H
 #define TCI_SEAL_H
@@ -22,6 +22,9 @@ enum {
     TCI_RECORDS_A_KEY = 1 << 16 /* then both go on to the next: 2 GiB at most by one key */
 };
 
+/* Ciphers, as bits of an offer; an answer has one of them. */
+enum { TCI_CIPHER_AES256GCM = 1, TCI_CIPHER_CHACHA20POLY1305 = 2, TCI_CIPHERS = 3 };
+
 struct tci_seal {
     crypto_aead_aes256gcm_state aes; /* of `key` */
     uint8_t key[32];
@@ -29,6 +32,9 @@ struct tci_seal {
     uint64_t count;     /* records so far */
     uint8_t cipher;     /* TCI_CIPHER_… */
 };
+
+/* The ciphers of this machine. */
+uint8_t tci_seal_ciphers(void);
 
 /* A direction begins, with a cipher that this machine has. */
 void tci_seal_init(struct tci_seal *seal, uint8_t cipher, const uint8_t secret[32]);
@@ -44,5 +50,18 @@ size_t tci_record_bytes(const uint8_t head[TCI_RECORD_HEAD], size_t payload_max)
 /* Open a record of that length, to payload, which may be record + TCI_RECORD_HEAD; false: it is not
  * the next that was sealed, and what is at payload is of no use. */
 bool tci_seal_open(struct tci_seal *seal, const uint8_t *record, size_t bytes, uint8_t *payload);
+
+/* What is authenticated with a record, and not sent with it: both sides know it. */
+struct tci_bound {
+    const uint8_t *bytes;
+    size_t len;
+};
+
+/* The same where the medium keeps lengths: `len` bytes become TCI_RECORD_TAG more, and back, maybe
+ * in place. */
+void tci_seal_put(struct tci_seal *seal, struct tci_bound bound, const uint8_t *payload, size_t len,
+                  uint8_t *sealed);
+bool tci_seal_get(struct tci_seal *seal, struct tci_bound bound, const uint8_t *sealed, size_t len,
+                  uint8_t *payload);
 
 #endif

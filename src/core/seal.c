@@ -1,12 +1,11 @@
-/* seal.c - one direction of a connection, in records: encrypted, authenticated, counted. */
+/* seal.c - one direction of a link: encrypted, authenticated, counted. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "net/seal.h"
+#include "core/seal.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "core/assert.h"
-#include "net/auth_wire.h"
 
 enum { NONCE = crypto_aead_aes256gcm_NPUBBYTES };
 static_assert(NONCE == crypto_aead_chacha20poly1305_ietf_NPUBBYTES, "one form of nonce for both");
@@ -25,6 +24,12 @@ static void set_key(struct tci_seal *seal)
     derive(seal->secret, key_label, seal->key);
     if (seal->cipher == TCI_CIPHER_AES256GCM)
         (void)crypto_aead_aes256gcm_beforenm(&seal->aes, seal->key);
+}
+
+uint8_t tci_seal_ciphers(void)
+{
+    return TCI_CIPHER_CHACHA20POLY1305 |
+           (crypto_aead_aes256gcm_is_available() ? TCI_CIPHER_AES256GCM : 0);
 }
 
 void tci_seal_init(struct tci_seal *seal, uint8_t cipher, const uint8_t secret[32])
@@ -58,21 +63,47 @@ static void next_nonce(struct tci_seal *seal, uint8_t nonce[NONCE])
     seal->count++;
 }
 
+void tci_seal_put(struct tci_seal *seal, struct tci_bound bound, const uint8_t *payload, size_t len,
+                  uint8_t *sealed)
+{
+    uint8_t nonce[NONCE];
+
+    TC_ASSERT(len > 0 && len <= TCI_RECORD_MAX);
+    next_nonce(seal, nonce);
+    if (seal->cipher == TCI_CIPHER_AES256GCM)
+        (void)crypto_aead_aes256gcm_encrypt_afternm(sealed, NULL, payload, len, bound.bytes,
+                                                    bound.len, NULL, nonce, &seal->aes);
+    else
+        (void)crypto_aead_chacha20poly1305_ietf_encrypt(sealed, NULL, payload, len, bound.bytes,
+                                                        bound.len, NULL, nonce, seal->key);
+}
+
+bool tci_seal_get(struct tci_seal *seal, struct tci_bound bound, const uint8_t *sealed, size_t len,
+                  uint8_t *payload)
+{
+    size_t bytes = len + TCI_RECORD_TAG;
+    uint8_t nonce[NONCE];
+
+    TC_ASSERT(len > 0);
+    next_nonce(seal, nonce);
+    if (seal->cipher == TCI_CIPHER_AES256GCM)
+        return crypto_aead_aes256gcm_decrypt_afternm(payload, NULL, NULL, sealed, bytes,
+                                                     bound.bytes, bound.len, nonce,
+                                                     &seal->aes) == 0;
+    return crypto_aead_chacha20poly1305_ietf_decrypt(payload, NULL, NULL, sealed, bytes,
+                                                     bound.bytes, bound.len, nonce, seal->key) == 0;
+}
+
+/* ---- Records ---- */
+
 void tci_seal_close(struct tci_seal *seal, const uint8_t *payload, size_t len, uint8_t *record)
 {
     uint32_t rest = (uint32_t)len + TCI_RECORD_TAG;
-    uint8_t *sealed = record + TCI_RECORD_HEAD, nonce[NONCE];
 
-    TC_ASSERT(len > 0 && len <= TCI_RECORD_MAX);
     for (int k = 0; k < TCI_RECORD_HEAD; k++)
         record[k] = (uint8_t)(rest >> (8 * (TCI_RECORD_HEAD - 1 - k)));
-    next_nonce(seal, nonce);
-    if (seal->cipher == TCI_CIPHER_AES256GCM)
-        (void)crypto_aead_aes256gcm_encrypt_afternm(sealed, NULL, payload, len, record,
-                                                    TCI_RECORD_HEAD, NULL, nonce, &seal->aes);
-    else
-        (void)crypto_aead_chacha20poly1305_ietf_encrypt(sealed, NULL, payload, len, record,
-                                                        TCI_RECORD_HEAD, NULL, nonce, seal->key);
+    tci_seal_put(seal, (struct tci_bound){record, TCI_RECORD_HEAD}, payload, len,
+                 record + TCI_RECORD_HEAD);
 }
 
 size_t tci_record_bytes(const uint8_t head[TCI_RECORD_HEAD], size_t payload_max)
@@ -87,15 +118,7 @@ size_t tci_record_bytes(const uint8_t head[TCI_RECORD_HEAD], size_t payload_max)
 
 bool tci_seal_open(struct tci_seal *seal, const uint8_t *record, size_t bytes, uint8_t *payload)
 {
-    const uint8_t *sealed = record + TCI_RECORD_HEAD;
-    size_t len = bytes - TCI_RECORD_HEAD;
-    uint8_t nonce[NONCE];
-
     TC_ASSERT(bytes > TCI_RECORD_OVER);
-    next_nonce(seal, nonce);
-    if (seal->cipher == TCI_CIPHER_AES256GCM)
-        return crypto_aead_aes256gcm_decrypt_afternm(payload, NULL, NULL, sealed, len, record,
-                                                     TCI_RECORD_HEAD, nonce, &seal->aes) == 0;
-    return crypto_aead_chacha20poly1305_ietf_decrypt(payload, NULL, NULL, sealed, len, record,
-                                                     TCI_RECORD_HEAD, nonce, seal->key) == 0;
+    return tci_seal_get(seal, (struct tci_bound){record, TCI_RECORD_HEAD}, record + TCI_RECORD_HEAD,
+                        bytes - TCI_RECORD_OVER, payload);
 }
