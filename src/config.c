@@ -159,6 +159,28 @@ static tc_status_t resolve_timeout(tc_config *config, struct tci_error *error)
     return TC_OK;
 }
 
+/* What is not set stays 0: the timeout of operations counts, and nobody has said that ranks may
+ * come late. */
+static tc_status_t resolve_start(tc_config *config, struct tci_error *error)
+{
+    const char *text = getenv("TCDIST_START_TIMEOUT");
+
+    if (config->start_timeout_ms < -1) {
+        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "init",
+                      "start_timeout_ms is %d, but must be positive, 0 (not set) or -1 (none)",
+                      config->start_timeout_ms);
+        return TC_ERR_INVALID_ARG;
+    }
+    if (config->start_timeout_ms != 0 || text == NULL)
+        return TC_OK;
+    if (strcmp(text, "none") == 0)
+        config->start_timeout_ms = -1;
+    else if (!parse_seconds(text, &config->start_timeout_ms))
+        return refuse(error, "TCDIST_START_TIMEOUT", text,
+                      "a time in seconds, like 30 or 0.5, above 0, or none");
+    return TC_OK;
+}
+
 /* After resolve_timeout(). */
 static tc_status_t resolve_heal(tc_config *config, struct tci_error *error)
 {
@@ -478,6 +500,8 @@ static tc_status_t resolve_all(tc_config *config, struct tci_error *error)
 
     if (status == TC_OK)
         status = resolve_timeout(config, error);
+    if (status == TC_OK)
+        status = resolve_start(config, error);
     if (status == TC_OK)
         status = resolve_heal(config, error);
     if (status == TC_OK)

@@ -43,6 +43,7 @@ const char *const tci_environment[] = {
     "TCDIST_SHM",
     "TCDIST_SHM_CMA",
     "TCDIST_SPIN_US",
+    "TCDIST_START_TIMEOUT",
     "TCDIST_TIMEOUT",
     "TCDIST_TRACE_DIR",
     "TCDIST_TRACE_EVENTS",

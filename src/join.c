@@ -392,6 +392,9 @@ static void begin(struct tci_task *task)
         return;
     }
     join->context->close_joins = close_joins;
+    boot.is_patient = timeout_ms != 0 || config->start_timeout_ms != 0;
+    if (timeout_ms == 0)
+        timeout_ms = config->start_timeout_ms;
     if (timeout_ms == 0)
         timeout_ms = config->timeout_ms;
     if (timeout_ms > 0)

@@ -26,11 +26,11 @@
 #include "tcdist/log.h"
 
 static const char *const variables[] = {
-    "TCDIST_LOOP_MODE",         "TCDIST_TIMEOUT",      "TCDIST_TUNE_EVERY",
-    "TCDIST_NUMERICS",          "TCDIST_ALGORITHM",    "TCDIST_SEGMENT_BYTES",
-    "TCDIST_EAGER_BYTES",       "TCDIST_HOSTS",        "TCDIST_RDMA",
-    "TCDIST_SPIN_US",           "TCDIST_TRACE_EVENTS", "TCDIST_LOG",
-    "NUVEC_DISTRIBUTED_TIMEOUT"};
+    "TCDIST_LOOP_MODE",     "TCDIST_TIMEOUT",           "TCDIST_TUNE_EVERY",
+    "TCDIST_START_TIMEOUT", "TCDIST_NUMERICS",          "TCDIST_ALGORITHM",
+    "TCDIST_SEGMENT_BYTES", "TCDIST_EAGER_BYTES",       "TCDIST_HOSTS",
+    "TCDIST_RDMA",          "TCDIST_SPIN_US",           "TCDIST_TRACE_EVENTS",
+    "TCDIST_LOG",           "NUVEC_DISTRIBUTED_TIMEOUT"};
 
 static int clear_environment(void **state)
 {
@@ -60,6 +60,7 @@ static void the_default_is_as_documented(void **state)
     (void)state;
     assert_int_equal(config->loop_mode, TC_LOOP_THREAD);
     assert_int_equal(config->timeout_ms, 30000);
+    assert_int_equal(config->start_timeout_ms, 0);
     assert_int_equal(config->tune_every_ms, 60000);
     assert_int_equal(config->numerics, TC_NUMERICS_CANONICAL);
     assert_null(config->algorithm);
@@ -78,6 +79,7 @@ static void the_environment_fills_what_is_not_set(void **state)
     (void)state;
     setenv("TCDIST_LOOP_MODE", "manual", 1);
     setenv("TCDIST_TIMEOUT", "1.25", 1);
+    setenv("TCDIST_START_TIMEOUT", "300", 1);
     setenv("TCDIST_TUNE_EVERY", "never", 1);
     setenv("TCDIST_NUMERICS", "fast", 1);
     setenv("TCDIST_ALGORITHM", "ring", 1);
@@ -92,6 +94,7 @@ static void the_environment_fills_what_is_not_set(void **state)
 
     assert_int_equal(context->config.loop_mode, TC_LOOP_MANUAL);
     assert_int_equal(context->config.timeout_ms, 1250);
+    assert_int_equal(context->config.start_timeout_ms, 300000);
     assert_int_equal(context->config.tune_every_ms, -1);
     assert_int_equal(context->config.numerics, TC_NUMERICS_FAST);
     assert_string_equal(context->config.algorithm, "ring");
@@ -117,6 +120,7 @@ static void the_application_goes_before_the_environment(void **state)
     tc_config_default(&config);
     config.loop_mode = TC_LOOP_HOST;
     config.timeout_ms = -1;
+    config.start_timeout_ms = 6;
     config.tune_every_ms = 5;
     config.numerics = TC_NUMERICS_FAST;
     config.algorithm = algorithm;
@@ -134,6 +138,7 @@ static void the_application_goes_before_the_environment(void **state)
 
     assert_int_equal(context->config.loop_mode, TC_LOOP_HOST);
     assert_int_equal(context->config.timeout_ms, -1);
+    assert_int_equal(context->config.start_timeout_ms, 6);
     assert_string_equal(context->config.algorithm, "tree");
     assert_string_equal(context->config.hosts, "4,2*3");
     assert_int_equal(context->config.segment_bytes, 1);
@@ -157,6 +162,8 @@ static void a_variable_that_does_not_parse_is_named(void **state)
         {"TCDIST_TIMEOUT", "-1", "seconds"},
         {"TCDIST_TIMEOUT", "1,5", "seconds"},
         {"TCDIST_TIMEOUT", "5s", "seconds"},
+        {"TCDIST_START_TIMEOUT", "0", "seconds"},
+        {"TCDIST_START_TIMEOUT", "later", "seconds"},
         {"TCDIST_TUNE_EVERY", "0", "never"},
         {"TCDIST_TUNE_EVERY", "none", "seconds"},
         {"TCDIST_TIMEOUT", ".", "seconds"},

@@ -17,6 +17,9 @@
 /* A group that has to stand is given time, for slow machines; one that cannot, little. */
 enum { STANDS_MS = 30000, FAILS_MS = 2000 };
 
+/* The whole of it for ranks that come together at some time, or do not, which is said after 3 s. */
+#define LATE "TCDIST_START_TIMEOUT=6"
+
 #define URL        "tcp://10.77.0.1:29500"
 #define URL_NAMED  "tcp://meet:29500"
 #define UNHEARD    "tcp dport 29500 reject with icmp host-unreachable;"
@@ -130,6 +133,95 @@ static void a_name_that_nobody_knows_is_said(void **state)
     run(&net);
     says(1, "rank 1 has not reached rank 0 at tcp://meet:29500 within 2 s (");
     says(1, "the last: meet: ");
+}
+
+/* ---- How soon it is said -------------------------------------------------------------------- */
+
+static void logged(int rank, const char *words)
+{
+    if (strstr(outcome.log[rank], words) == NULL)
+        fail_msg("rank %d: \"%s\" is not in the log: %s", rank, words, outcome.log[rank]);
+}
+
+/* No such name, and no route: long before the time is up that ranks have. */
+static void what_waiting_seldom_mends_ends_soon(void **state)
+{
+    static const struct net_case net = {
+        .url = URL_NAMED,
+        .timeout_ms = STANDS_MS,
+        .hosts = {{.names = "10.77.0.1 meet"}, {.names = NULL}, {.names = "10.99.0.1 meet"}},
+        .ranks = 3,
+        .rank = {{0, "TCDIST_START_TIMEOUT=4"}, {1, NULL}, {2, NULL}},
+    };
+
+    (void)state;
+    run(&net);
+    says(1, "rank 1 has not reached rank 0 at tcp://meet:29500 within 3 s (");
+    says(1, "the last: meet: Name or service not known): no such name is known here: see DNS and "
+            "/etc/hosts; TCDIST_START_TIMEOUT=SECONDS waits for it");
+    says(2, "rank 2 has not reached rank 0 at tcp://meet:29500 within 3 s (");
+    says(2, "the last: 10.99.0.1:29500: Network is unreachable): this host has no way there: see "
+            "its interfaces and routes; TCDIST_START_TIMEOUT=SECONDS waits for it");
+}
+
+static void a_rank_0_whose_own_name_is_unknown_ends_soon(void **state)
+{
+    static const struct net_case net = {
+        .url = URL_NAMED,
+        .timeout_ms = STANDS_MS,
+        .hosts = {{.names = NULL}, {.names = NULL}},
+        .ranks = 2,
+        .rank = {{0, NULL}, {1, NULL}},
+    };
+
+    (void)state;
+    run(&net);
+    says(0, "rank 0 has found no address of its own for tcp://meet:29500 within 3 s (Name or "
+            "service not known); TCDIST_START_TIMEOUT=SECONDS waits for it");
+}
+
+/* Silence, of a host or of a name server, is borne until the time is up. */
+static void what_waiting_may_mend_is_said_soon(void **state)
+{
+    static const struct net_case net = {
+        .url = URL_NAMED,
+        .timeout_ms = STANDS_MS,
+        .hosts = {{.names = "10.77.0.1 meet",
+                   .nft = CABLE_DROP "iifname \"eth0\" tcp dport 29500 drop;" CABLE_END},
+                  {.names = "10.77.0.1 meet"},
+                  {.has_name_server = true}},
+        .ranks = 3,
+        .rank = {{0, LATE}, {1, LATE}, {2, LATE}},
+    };
+
+    (void)state;
+    run(&net);
+    logged(0, "ranks 1, 2 of 3 have not come to tcp://meet:29500 within 3 s: start them, or check "
+              "that they reach this address (tried until 6 s have passed)");
+    logged(1, "rank 1 has not reached rank 0 at tcp://meet:29500 within 3 s (1 attempt, the last: "
+              "10.77.0.1:29500: ");
+    logged(2, "rank 2 has not reached rank 0 at tcp://meet:29500 within 3 s (0 attempts, the last: "
+              "meet: the name server has not answered yet): see the name servers of this host "
+              "(tried until 6 s have passed)");
+    says(0, "have not come to tcp://meet:29500 within 6 s");
+    says(1, "rank 1 has not reached rank 0 at tcp://meet:29500 within 6 s (");
+    says(2, "rank 2 has not reached rank 0 at tcp://meet:29500 within 6 s (");
+}
+
+/* A name that comes with its host is waited for where that is asked for. */
+static void a_name_that_comes_late_is_waited_for(void **state)
+{
+    static const struct net_case net = {
+        .url = URL_NAMED,
+        .timeout_ms = STANDS_MS,
+        .hosts = {{.names = "10.77.0.1 meet"}, {.names = NULL}},
+        .ranks = 2,
+        .rank = {{0, LATE}, {1, LATE}},
+    };
+
+    (void)state;
+    run(&net);
+    says(1, "rank 1 has not reached rank 0 at tcp://meet:29500 within 6 s (");
 }
 
 /* ---- Interfaces ----------------------------------------------------------------------------- */
@@ -400,6 +492,10 @@ int main(void)
         cmocka_unit_test(a_name_that_is_loopback_elsewhere_is_pointed_out),
         cmocka_unit_test(a_name_of_several_addresses_is_met_at_each),
         cmocka_unit_test(a_name_that_nobody_knows_is_said),
+        cmocka_unit_test(what_waiting_seldom_mends_ends_soon),
+        cmocka_unit_test(a_rank_0_whose_own_name_is_unknown_ends_soon),
+        cmocka_unit_test(what_waiting_may_mend_is_said_soon),
+        cmocka_unit_test(a_name_that_comes_late_is_waited_for),
         cmocka_unit_test(the_same_docker_address_on_all_hosts_disturbs_nobody),
         cmocka_unit_test(ranks_are_reached_by_the_interface_that_is_chosen),
         cmocka_unit_test(an_interface_that_is_not_there_is_said),

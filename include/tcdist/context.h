@@ -117,6 +117,10 @@ typedef struct tc_config {
     const char *rdma;
     /* tc_check_t; DEFAULT: TCDIST_CHECK, cheap|full [cheap].  That of rank 0 counts. */
     int check;
+    /* How long the ranks of a group may take to come together.  0: TCDIST_START_TIMEOUT in seconds,
+     * or none [as timeout_ms, and what waiting seldom mends, as a name that nobody knows or a host
+     * without a route, fails within 5 s]; -1: no limit. */
+    int start_timeout_ms;
 } tc_config;
 
 /* Every field "not set".  Any thread. */

@@ -13,6 +13,7 @@
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
+#include "core/log.h"
 #include "net/boot_conn.h"
 #include "net/boot_meet.h"
 #include "net/boot_role.h"
@@ -22,6 +23,12 @@
 
 /* Long for a host to acknowledge in, and short for whoever comes late. */
 #define PING_MAX_NS (500 * TCI_NS_PER_MS)
+
+/* What is amiss is said after so long, and again after twice as long, and so on: so that it is read
+ * within five seconds of the start, on a busy machine too.  Where the deadline comes as soon it
+ * speaks for itself. */
+#define SAY_NS  (3000 * TCI_NS_PER_MS)
+#define SOON_NS (5000 * TCI_NS_PER_MS)
 
 /*   member k                        rank 0
  *      | ------- connect ------------> |    again and again: rank 0 may start later
@@ -52,10 +59,21 @@ static uint64_t ping_ns(const struct tci_boot *boot)
     return boot->deadline_ns - tci_min(left_ns / 4, PING_MAX_NS);
 }
 
+static uint64_t say_ns(const struct tci_boot *boot)
+{
+    uint64_t given_ns = boot->deadline_ns - tci_min(boot->start_ns, boot->deadline_ns);
+    bool is_due = !boot->is_ended && boot->has_begun && boot->role->say != NULL;
+
+    if (!is_due || given_ns <= SOON_NS || boot->say_ns >= boot->deadline_ns)
+        return TCI_NEVER;
+    return boot->say_ns;
+}
+
 static void arm(struct tci_boot *boot)
 {
-    uint64_t at_ns = tci_min(tci_min(boot->wake_ns, ping_ns(boot)), TCI_NEVER - 1);
+    uint64_t at_ns = tci_min(tci_min(boot->wake_ns, ping_ns(boot)), say_ns(boot));
 
+    at_ns = tci_min(at_ns, TCI_NEVER - 1);
     TC_ASSERT(boot->exec->ops->timer_set(boot->exec, &boot->timer, at_ns) == 0);
 }
 
@@ -78,13 +96,30 @@ void tci_boot_end(struct tci_boot *boot, tc_status_t status)
 
 const char *tci_boot_time(const struct tci_boot *boot, char text[32])
 {
-    uint64_t ms = (boot->deadline_ns - tci_min(boot->start_ns, boot->deadline_ns)) / TCI_NS_PER_MS;
+    return tci_boot_time_to(boot, boot->deadline_ns, text);
+}
+
+const char *tci_boot_time_to(const struct tci_boot *boot, uint64_t at_ns, char text[32])
+{
+    uint64_t ms = (at_ns - tci_min(boot->start_ns, at_ns)) / TCI_NS_PER_MS;
 
     if (ms % 1000 == 0)
         (void)snprintf(text, 32, "%" PRIu64 " s", ms / 1000);
     else
         (void)snprintf(text, 32, "%" PRIu64 " ms", ms);
     return text;
+}
+
+void tci_boot_tell(struct tci_boot *boot, const struct tci_error *error)
+{
+    tc_log_level_t level = boot->has_said ? TC_LOG_INFO : TC_LOG_WARN;
+    char time[32];
+
+    boot->has_said = true;
+    if (boot->deadline_ns == TCI_NEVER)
+        tci_log(level, "%s (tried without end)", error->text);
+    else
+        tci_log(level, "%s (tried until %s have passed)", error->text, tci_boot_time(boot, time));
 }
 
 unsigned tci_boot_count_local(const struct tci_boot_result *result)
@@ -343,6 +378,24 @@ static void begin(struct tci_boot *boot)
     boot->role->begin(boot);
 }
 
+/* What is due by the time alone. */
+static void speak(struct tci_boot *boot)
+{
+    uint64_t now_ns = tci_boot_now(boot);
+    char time[32];
+
+    if (now_ns >= ping_ns(boot)) {
+        boot->has_pinged = true;
+        if (boot->role->ping != NULL)
+            boot->role->ping(boot);
+    }
+    if (now_ns >= say_ns(boot)) {
+        (void)tci_boot_time_to(boot, boot->say_ns, time);
+        boot->say_ns += boot->say_ns - boot->start_ns;
+        boot->role->say(boot, time);
+    }
+}
+
 static void on_timer(struct tci_timer *timer)
 {
     struct tci_boot *boot = tci_container_of(timer, struct tci_boot, timer);
@@ -351,10 +404,10 @@ static void on_timer(struct tci_timer *timer)
         finish(boot);
         return;
     }
-    if (boot->has_begun && tci_boot_now(boot) >= ping_ns(boot)) {
-        boot->has_pinged = true;
-        if (boot->role->ping != NULL)
-            boot->role->ping(boot);
+    if (boot->has_begun) {
+        speak(boot);
+        if (boot->is_ended)
+            return;
         if (tci_boot_now(boot) < boot->wake_ns) {
             arm(boot);
             return;
@@ -389,6 +442,8 @@ struct tci_boot *tci_boot_start(struct tci_loop *loop, const struct tci_boot_con
     boot->arg = arg;
     boot->start_ns = tci_boot_now(boot);
     boot->deadline_ns = config->deadline_ns;
+    boot->is_patient = config->is_patient;
+    boot->say_ns = boot->start_ns + SAY_NS;
     boot->timer.fn = on_timer;
     boot->has_labels = config->labels != NULL;
     boot->meeting = config->meeting;

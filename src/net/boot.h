@@ -47,6 +47,7 @@ struct tci_boot_config {
     const char *advertise;  /* host where the others reach it, of this host or in front of it */
     const char *interfaces; /* a choice of those to be reached by (iface.h); copied; NULL: none */
     uint64_t deadline_ns;   /* TCI_NEVER: none */
+    bool is_patient;        /* others may come that late: what waiting seldom mends is borne, too */
     struct tci_agreed mine;
     struct tci_meeting meeting;
     struct tci_keyring *keyring; /* shared; NULL: nobody has to prove anything */

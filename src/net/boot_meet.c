@@ -241,12 +241,13 @@ void tci_member_find_card(struct tci_member *member)
         tci_member_fail_without(member, errno, "look for word of rank 0");
 }
 
-void tci_member_blame_place(struct tci_member *member, const char *time)
+void tci_member_blame_place(const struct tci_member *member, const char *time,
+                            struct tci_error *error)
 {
     char last[160];
 
     (void)tci_meet_last(member->meet, last);
-    tci_error_blame(&member->boot.error, TC_ERR_TIMEOUT, 0, TC_REASON_NEVER_STARTED, "dist_init",
+    tci_error_blame(error, TC_ERR_TIMEOUT, 0, TC_REASON_NEVER_STARTED, "dist_init",
                     "rank %d has found no word of rank 0 at %.100s within %s%s%.100s%s: start rank "
                     "0, or check that both see the same place",
                     member->boot.result.rank, member->boot.text, time, last[0] != '\0' ? " (" : "",

@@ -18,6 +18,7 @@ bool tci_root_take_card(struct tci_root *root);
 /* A member looks for a card, and dials what is on it; another one, when there is another. */
 void tci_member_find_card(struct tci_member *member);
 /* It has found none until its deadline. */
-void tci_member_blame_place(struct tci_member *member, const char *time);
+void tci_member_blame_place(const struct tci_member *member, const char *time,
+                            struct tci_error *error);
 
 #endif

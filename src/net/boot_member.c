@@ -8,6 +8,7 @@
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
+#include "net/boot_away.h"
 #include "net/boot_meet.h"
 #include "net/boot_member.h"
 #include "net/boot_silent.h"
@@ -433,7 +434,8 @@ static void start_dialing(struct tci_member *member)
 }
 
 /* A place of one's own is taken before anybody is told of it. */
-static void on_place(void *arg, const struct tci_addr *addrs, size_t count, const char *why)
+static void on_place(void *arg, const struct tci_addr *addrs, size_t count,
+                     const struct tci_unnamed *why)
 {
     struct tci_member *member = arg;
     struct tci_boot *boot = &member->boot;
@@ -443,7 +445,7 @@ static void on_place(void *arg, const struct tci_addr *addrs, size_t count, cons
     if (count == 0)
         tci_error_set(&boot->error, TC_ERR_RENDEZVOUS, boot->result.rank, 0, "dist_init",
                       "rank %d has no address for %.80s: %.100s", boot->result.rank,
-                      boot->place.text, why);
+                      boot->place.text, why->text);
     else if (boot->place.kind == TCI_PLACE_ADVERTISED)
         member->place = addrs[0];
     else if (tci_boot_listen(boot, addrs, count, &member->place, &error) != TC_OK)
@@ -489,8 +491,6 @@ static void on_deadline(struct tci_boot *boot)
 {
     struct tci_member *member = tci_container_of(boot, struct tci_member, boot);
     char time[32];
-    const char *last = member->dial != NULL ? tci_dial_last(member->dial) : "";
-    unsigned attempts = member->dial != NULL ? tci_dial_attempts(member->dial) : 0;
 
     (void)tci_boot_time(boot, time);
     if ((member->state == TCI_MEMBER_WAITING || member->state == TCI_MEMBER_HOLDING) &&
@@ -499,37 +499,10 @@ static void on_deadline(struct tci_boot *boot)
         tci_boot_wake(boot, tci_boot_now(boot) + GRACE_NS);
         return;
     }
-    switch (member->state) {
-    case TCI_MEMBER_NAMING:
-        tci_error_set(&boot->error, TC_ERR_TIMEOUT, boot->result.rank, 0, "dist_init",
-                      "rank %d has found no address for %.80s within %s: the name server is silent",
-                      boot->result.rank, boot->place.text, time);
-        break;
-    case TCI_MEMBER_DIALING:
-        if (member->meet != NULL && member->dial == NULL) {
-            tci_member_blame_place(member, time);
-            break;
-        }
-        tci_error_blame(
-            &boot->error, TC_ERR_TIMEOUT, 0, TC_REASON_NEVER_STARTED, "dist_init",
-            "rank %d has not reached rank 0 at %.80s within %s (%u attempt%s, the last: %s): %s",
-            boot->result.rank, boot->text, time, attempts, attempts == 1 ? "" : "s",
-            member->stranger[0] != '\0' ? member->stranger
-            : last[0] != '\0'           ? last
-                                        : "no answer yet",
-            !tci_boot_is_local(boot) && member->dial != NULL && tci_dial_is_loopback(member->dial)
-                ? "that name means this host itself here: see /etc/hosts"
-                : "start rank 0, or check that this address leads to it");
-        break;
-    case TCI_MEMBER_PROVING:
-    case TCI_MEMBER_JOINING:
-    case TCI_MEMBER_WAITING:
-    case TCI_MEMBER_HOLDING:
-        tci_member_blame_root(member, time);
-        break;
-    case TCI_MEMBER_ENDED:
-        TC_UNREACHABLE();
-    }
+    if (member->state == TCI_MEMBER_WAITING || member->state == TCI_MEMBER_HOLDING)
+        tci_member_blame_root(member, time, &boot->error);
+    else
+        tci_member_blame_away(member, time, &boot->error);
     tci_member_fail(member);
 }
 
@@ -561,5 +534,6 @@ const struct tci_boot_role tci_boot_member = {
     .begin = begin,
     .on_timer = on_timer,
     .ping = tci_member_ping,
+    .say = tci_member_say,
     .fini = fini,
 };

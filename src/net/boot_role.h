@@ -12,7 +12,9 @@ struct tci_boot_role {
     void (*begin)(struct tci_boot *boot);
     void (*on_timer)(struct tci_boot *boot); /* the time of tci_boot_wake has come */
     void (*ping)(struct tci_boot *boot);     /* the deadline comes soon; or NULL */
-    void (*fini)(struct tci_boot *boot);     /* at any moment after begin */
+    /* It takes long, `time` so far: say who is missed, and why; or end it.  Or NULL. */
+    void (*say)(struct tci_boot *boot, const char *time);
+    void (*fini)(struct tci_boot *boot); /* at any moment after begin */
 };
 
 extern const struct tci_boot_role tci_boot_root, tci_boot_member, tci_boot_row;
@@ -40,6 +42,8 @@ struct tci_boot {
     uint64_t start_ns, deadline_ns;
     struct tci_timer timer; /* armed from start to finish, so that to move it takes no memory */
     uint64_t wake_ns;       /* when on_timer is to be called */
+    uint64_t say_ns;        /* when say is */
+    bool is_patient, has_said;
     bool has_pinged;
     bool has_labels; /* rank 0 was told where ranks are */
     bool has_begun, is_ended;
@@ -55,8 +59,11 @@ void tci_boot_wake(struct tci_boot *boot, uint64_t at_ns);
 /* It is over: with TC_OK and a result that is filled in, or with an error that is written down.
  * done is called in a later step of the loop; nothing of the role is called until then. */
 void tci_boot_end(struct tci_boot *boot, tc_status_t status);
-/* "30 s", "1500 ms": from start to deadline. */
+/* "30 s", "1500 ms": from start to deadline; to a time. */
 const char *tci_boot_time(const struct tci_boot *boot, char text[32]);
+const char *tci_boot_time_to(const struct tci_boot *boot, uint64_t at_ns, char text[32]);
+/* What is said of a rendezvous that takes long, and that it goes on: a warning once, then news. */
+void tci_boot_tell(struct tci_boot *boot, const struct tci_error *error);
 /* Listen at the first of these addresses that this host has.  One that is taken is an error, and no
  * reason to take the next: the others would come to whoever has the first.  The listener goes into
  * the result; on failure the cause is in why, and nothing in boot.error. */

@@ -145,7 +145,8 @@ static void begin_listening(struct tci_root *root, const struct tci_addr *addrs,
     tci_root_fail(root);
 }
 
-static void on_addresses(void *arg, const struct tci_addr *addrs, size_t count, const char *why)
+static void on_addresses(void *arg, const struct tci_addr *addrs, size_t count,
+                         const struct tci_unnamed *why)
 {
     struct tci_root *root = arg;
 
@@ -154,10 +155,7 @@ static void on_addresses(void *arg, const struct tci_addr *addrs, size_t count, 
         begin_listening(root, addrs, count, true);
         return;
     }
-    if (root->why[0] == '\0')
-        tci_log(TC_LOG_WARN, "rank 0: %s: %s; it is asked again until the deadline",
-                root->boot.text, why);
-    (void)snprintf(root->why, sizeof root->why, "%s", why);
+    root->why = *why;
     root->resume_ns = tci_boot_now(&root->boot) + TCI_ROOT_PAUSE_NS;
     tci_door_wake(root);
 }
@@ -199,6 +197,65 @@ static void begin(struct tci_boot *boot)
 
 /* ---- When ------------------------------------------------------------------------------------ */
 
+static void find_missing(const struct tci_root *root, struct tci_boot_missing *missing)
+{
+    for (int rank = 1; rank < root->boot.result.size; rank++) {
+        const struct tci_guest *guest = root->guests[rank];
+
+        if (guest == NULL ||
+            (root->state != TCI_ROOT_COLLECTING && guest->state < TCI_GUEST_READY) ||
+            (root->state == TCI_ROOT_GOING && !tci_boot_conn_is_idle(&guest->conn)))
+            tci_boot_missing_add(missing, rank);
+    }
+    tci_boot_missing_end(missing);
+}
+
+static void blame_name(const struct tci_root *root, const char *time, struct tci_error *error)
+{
+    tci_error_set(error, TC_ERR_TIMEOUT, 0, 0, "dist_init",
+                  "rank 0 has found no address of its own for %.80s within %s (%s)",
+                  root->boot.text, time,
+                  root->why.text[0] != '\0' ? root->why.text : "the name server is silent");
+}
+
+/* Those that are missing have not come. */
+static void blame_absent(const struct tci_root *root, const struct tci_boot_missing *missing,
+                         const char *time, struct tci_error *error)
+{
+    const struct tci_boot *boot = &root->boot;
+
+    tci_error_blame(
+        error, TC_ERR_TIMEOUT, missing->first, TC_REASON_NEVER_STARTED, "dist_init",
+        "%s of %d %s not come to %.80s within %s%s: start %s, or check that %s this "
+        "address",
+        missing->text, boot->result.size, missing->count == 1 ? "has" : "have", boot->text, time,
+        root->dropped > 0 ? " (strangers have, and were dropped)" : "",
+        missing->count == 1 ? "it" : "them", missing->count == 1 ? "it reaches" : "they reach");
+}
+
+/* A name that nobody knows is as a rule misspelt, and else comes with whoever has it. */
+static void say(struct tci_boot *boot, const char *time)
+{
+    struct tci_root *root = tci_container_of(boot, struct tci_root, boot);
+    struct tci_boot_missing missing = {.first = -1};
+    struct tci_error error = {.pub = {.status = TC_OK}};
+
+    if (root->state == TCI_ROOT_NAMING) {
+        blame_name(root, time, &error);
+        if (root->why.is_unknown && !boot->is_patient) {
+            tci_error_set(&boot->error, TC_ERR_RENDEZVOUS, 0, 0, "dist_init",
+                          "%.400s; TCDIST_START_TIMEOUT=SECONDS waits for it", error.text);
+            tci_root_fail(root);
+            return;
+        }
+    } else if (root->state == TCI_ROOT_COLLECTING && root->joined + 1 < boot->result.size) {
+        find_missing(root, &missing);
+        blame_absent(root, &missing, time, &error);
+    }
+    if (error.pub.status != TC_OK)
+        tci_boot_tell(boot, &error);
+}
+
 static void on_deadline(struct tci_root *root)
 {
     struct tci_boot *boot = &root->boot;
@@ -208,33 +265,16 @@ static void on_deadline(struct tci_root *root)
     char time[32];
 
     (void)tci_boot_time(boot, time);
-    for (int rank = 1; rank < boot->result.size; rank++) {
-        const struct tci_guest *guest = root->guests[rank];
-
-        if (guest == NULL ||
-            (root->state != TCI_ROOT_COLLECTING && guest->state < TCI_GUEST_READY) ||
-            (root->state == TCI_ROOT_GOING && !tci_boot_conn_is_idle(&guest->conn)))
-            tci_boot_missing_add(&missing, rank);
-    }
-    tci_boot_missing_end(&missing);
-
+    find_missing(root, &missing);
     if (root->state == TCI_ROOT_NAMING)
-        tci_error_set(&boot->error, TC_ERR_TIMEOUT, 0, 0, "dist_init",
-                      "rank 0 has found no address of its own for %.80s within %s (%s)", boot->text,
-                      time, root->why[0] != '\0' ? root->why : "the name server is silent");
+        blame_name(root, time, &boot->error);
     else if (denied != NULL)
         tci_error_blame(&boot->error, TC_ERR_AUTH, denied->rank, denied->reason, "dist_init", "%s",
                         denied->text);
     else if (silent == 0 || (silent > 0 && root->state != TCI_ROOT_COLLECTING))
         tci_root_blame_silent(root, silent, time);
     else if (root->state == TCI_ROOT_COLLECTING)
-        tci_error_blame(
-            &boot->error, TC_ERR_TIMEOUT, missing.first, TC_REASON_NEVER_STARTED, "dist_init",
-            "%s of %d %s not come to %.80s within %s%s: start %s, or check that %s this "
-            "address",
-            missing.text, boot->result.size, missing.count == 1 ? "has" : "have", boot->text, time,
-            root->dropped > 0 ? " (strangers have, and were dropped)" : "",
-            missing.count == 1 ? "it" : "them", missing.count == 1 ? "it reaches" : "they reach");
+        blame_absent(root, &missing, time, &boot->error);
     else
         tci_error_blame(
             &boot->error, TC_ERR_TIMEOUT, missing.first, TC_REASON_LOOP_STALLED, "dist_init",
@@ -287,5 +327,6 @@ const struct tci_boot_role tci_boot_root = {
     .begin = begin,
     .on_timer = on_timer,
     .ping = tci_root_ping,
+    .say = say,
     .fini = fini,
 };

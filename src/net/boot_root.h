@@ -59,8 +59,8 @@ struct tci_root {
     struct tci_resolve *resolve;
     struct tci_watch listener;
     struct tci_addr bound;
-    uint64_t resume_ns;    /* go on accepting, or ask for the name again; 0: not paused */
-    char why[128];         /* the name has no address */
+    uint64_t resume_ns;     /* go on accepting, or ask for the name again; 0: not paused */
+    struct tci_unnamed why; /* the name has no address */
     struct tci_meet *meet; /* owned; where a card of this rank is left; NULL: there is an address */
     bool is_withdrawing;   /* all have joined, the card is taken away */
 

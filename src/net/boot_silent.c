@@ -74,30 +74,31 @@ bool tci_member_pinged(struct tci_member *member)
     return ++member->pings <= PINGS_MAX;
 }
 
-void tci_member_blame_root(struct tci_member *member, const char *time)
+void tci_member_blame_root(const struct tci_member *member, const char *time,
+                           struct tci_error *error)
 {
-    struct tci_boot *boot = &member->boot;
+    const struct tci_boot *boot = &member->boot;
     bool is_known = member->state == TCI_MEMBER_WAITING || member->state == TCI_MEMBER_HOLDING;
     char where[TCI_ADDR_TEXT];
 
     (void)tci_addr_print(&member->conn.peer, where);
     if (tci_boot_conn_is_silent(&member->conn))
-        tci_error_blame(&boot->error, TC_ERR_TIMEOUT, 0, TC_REASON_MACHINE_SILENT, "dist_init",
+        tci_error_blame(error, TC_ERR_TIMEOUT, 0, TC_REASON_MACHINE_SILENT, "dist_init",
                         "rank 0 at %s is silent: within %s its host has not acknowledged what rank "
                         "%d said to it; it is off, asleep, or cut off",
                         where, time, boot->result.rank);
     else if (!is_known)
-        tci_error_blame(&boot->error, TC_ERR_TIMEOUT, 0, TC_REASON_LOOP_STALLED, "dist_init",
+        tci_error_blame(error, TC_ERR_TIMEOUT, 0, TC_REASON_LOOP_STALLED, "dist_init",
                         "rank %d is connected to %s for %.80s, but rank 0 has not answered there "
                         "within %s: see whether it runs",
                         boot->result.rank, where, boot->text, time);
     else if (member->pings == 0)
-        tci_error_blame(&boot->error, TC_ERR_TIMEOUT, 0, TC_REASON_LOOP_STALLED, "dist_init",
+        tci_error_blame(error, TC_ERR_TIMEOUT, 0, TC_REASON_LOOP_STALLED, "dist_init",
                         "rank 0 at %s knows rank %d, but says nothing any more; waited %s: see "
                         "whether it is stopped, or its loop does not turn",
                         where, boot->result.rank, time);
     else
-        tci_error_set(&boot->error, TC_ERR_TIMEOUT, 0, 0, "dist_init",
+        tci_error_set(error, TC_ERR_TIMEOUT, 0, 0, "dist_init",
                       "rank 0 at %s knows rank %d, but the group does not stand within %s: other "
                       "ranks are missing, and rank 0 says which",
                       where, boot->result.rank, time);

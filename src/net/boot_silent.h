@@ -21,6 +21,7 @@ int tci_root_find_silent(const struct tci_root *root);
 void tci_root_blame_silent(struct tci_root *root, int rank, const char *time);
 
 /* The error of a member that has come to rank 0, and waits for it. */
-void tci_member_blame_root(struct tci_member *member, const char *time);
+void tci_member_blame_root(const struct tci_member *member, const char *time,
+                           struct tci_error *error);
 
 #endif

@@ -64,6 +64,8 @@ struct tci_dial {
     size_t started; /* of this round */
     size_t open;    /* started and not decided */
     unsigned tries; /* attempts in all rounds */
+    bool has_hope;  /* something of this round goes on, or failed by what waiting may mend */
+    bool is_stuck;  /* nothing of the last round had */
     char last[TCI_ADDR_TEXT + 64];
 };
 
@@ -110,10 +112,18 @@ static void close_all(struct tci_dial *dial)
     TC_ASSERT(dial->open == 0);
 }
 
+/* Whether it is this host that cannot, so that whoever starts over there changes nothing. */
+static bool is_own_way(int cause)
+{
+    return cause == ENETUNREACH || cause == EADDRNOTAVAIL || cause == EAFNOSUPPORT ||
+           cause == EINVAL || cause == EACCES || cause == EPERM;
+}
+
 static void note_failure(struct tci_dial *dial, const struct tci_addr *addr, int cause)
 {
     char where[TCI_ADDR_TEXT];
 
+    dial->has_hope = dial->has_hope || !is_own_way(cause);
     (void)snprintf(dial->last, sizeof dial->last, "%s: %s", tci_addr_print(addr, where),
                    strerror(cause));
 }
@@ -121,6 +131,7 @@ static void note_failure(struct tci_dial *dial, const struct tci_addr *addr, int
 static void pause_round(struct tci_dial *dial)
 {
     close_all(dial);
+    dial->is_stuck = !dial->has_hope;
     set_state(dial, DIAL_PAUSED);
     wait_until(dial, now_ns(dial) + dial->pause_ns);
     dial->pause_ns = tci_min(2 * dial->pause_ns, PAUSE_MAX_NS);
@@ -225,6 +236,7 @@ static void start_next(struct tci_dial *dial)
 static void race(struct tci_dial *dial)
 {
     set_state(dial, DIAL_RACING);
+    dial->has_hope = false;
     dial->started = 0;
     dial->rounds++;
     start_next(dial);
@@ -248,14 +260,17 @@ static void set_addresses(struct tci_dial *dial, const struct tci_addr *addrs, s
     dial->rounds = 0;
 }
 
-static void on_addresses(void *arg, const struct tci_addr *addrs, size_t count, const char *why)
+static void on_addresses(void *arg, const struct tci_addr *addrs, size_t count,
+                         const struct tci_unnamed *why)
 {
     struct tci_dial *dial = arg;
 
     TC_ASSERT(dial->state == DIAL_ASKING);
     dial->resolve = NULL;
     if (count == 0) {
-        (void)snprintf(dial->last, sizeof dial->last, "%.60s: %.90s", dial->host, why);
+        (void)snprintf(dial->last, sizeof dial->last, "%.60s: %.90s", dial->host, why->text);
+        dial->tries++;
+        dial->has_hope = !why->is_unknown;
         dial->count = 0;
         pause_round(dial);
         return;
@@ -361,6 +376,7 @@ void tci_dial_spread(struct tci_dial *dial, int ports)
 void tci_dial_again(struct tci_dial *dial)
 {
     TC_ASSERT(dial->state == DIAL_DONE);
+    dial->has_hope = true; /* somebody is there */
     pause_round(dial);
 }
 
@@ -383,12 +399,25 @@ const char *tci_dial_last(struct tci_dial *dial)
             (void)snprintf(dial->last, sizeof dial->last, "%s: no answer yet",
                            tci_addr_print(&dial->attempts[k].addr, where));
     }
+    if (dial->last[0] == '\0' && dial->state == DIAL_ASKING)
+        (void)snprintf(dial->last, sizeof dial->last, "%.60s: the name server has not answered yet",
+                       dial->host);
     return dial->last;
 }
 
 unsigned tci_dial_attempts(const struct tci_dial *dial)
 {
     return dial->tries;
+}
+
+bool tci_dial_is_stuck(const struct tci_dial *dial)
+{
+    return dial->is_stuck;
+}
+
+bool tci_dial_is_nameless(const struct tci_dial *dial)
+{
+    return dial->count == 0;
 }
 
 bool tci_dial_is_loopback(const struct tci_dial *dial)

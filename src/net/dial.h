@@ -29,8 +29,13 @@ void tci_dial_free(struct tci_dial *dial); /* NULL is fine */
  * "" before the first.  Valid until the loop turns again. */
 const char *tci_dial_last(struct tci_dial *dial);
 
-/* Connections that were tried so far. */
+/* Connections that were tried so far, and questions for a name that gave no address. */
 unsigned tci_dial_attempts(const struct tci_dial *dial);
+/* Whether all of the last round failed by what lies on this side, or in the name, and is seldom
+ * mended by waiting: no such name, no route, no such address or family, forbidden. */
+bool tci_dial_is_stuck(const struct tci_dial *dial);
+/* Whether no address is known. */
+bool tci_dial_is_nameless(const struct tci_dial *dial);
 /* Whether all that the host stands for is loopback: nobody but this host itself. */
 bool tci_dial_is_loopback(const struct tci_dial *dial);
 

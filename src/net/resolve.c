@@ -36,7 +36,7 @@ struct tci_resolve {
     atomic_bool has_answered;
     struct tci_addr addrs[TCI_RESOLVE_MAX];
     size_t count;
-    char why[128];
+    struct tci_unnamed why;
 };
 
 static void let_go(struct tci_resolve *resolve)
@@ -64,8 +64,9 @@ static void look_up(struct tci_resolve *resolve)
     int result = getaddrinfo(resolve->host, NULL, &hints, &list);
 
     if (result != 0) {
-        (void)snprintf(resolve->why, sizeof resolve->why, "%s",
+        (void)snprintf(resolve->why.text, sizeof resolve->why.text, "%s",
                        result == EAI_SYSTEM ? strerror(errno) : gai_strerror(result));
+        resolve->why.is_unknown = result == EAI_NONAME || result == EAI_FAIL;
         return;
     }
     for (struct addrinfo *at = list; at != NULL && resolve->count < TCI_RESOLVE_MAX;
@@ -81,7 +82,7 @@ static void look_up(struct tci_resolve *resolve)
     }
     freeaddrinfo(list);
     if (resolve->count == 0)
-        (void)snprintf(resolve->why, sizeof resolve->why, "the name has no address");
+        (void)snprintf(resolve->why.text, sizeof resolve->why.text, "the name has no address");
 }
 
 static void *thread_main(void *arg)
@@ -105,7 +106,7 @@ static void on_answer(struct tci_watch *watch, uint32_t ready)
     if (!atomic_load_explicit(&resolve->has_answered, memory_order_acquire))
         return;
     tci_watch_del(&resolve->watch);
-    resolve->fn(resolve->arg, resolve->addrs, resolve->count, resolve->why);
+    resolve->fn(resolve->arg, resolve->addrs, resolve->count, &resolve->why);
     let_go(resolve);
 }
 

@@ -9,10 +9,16 @@
 /* Addresses of one name that are looked at. */
 enum { TCI_RESOLVE_MAX = 32 };
 
+/* Why a name has no address. */
+struct tci_unnamed {
+    bool is_unknown; /* the system has heard that there is no such name, and not merely nothing */
+    char text[128];  /* "Name or service not known" */
+};
+
 /* All addresses of a name, in the order in which they are to be tried, each with the port; or
- * none, and why ("Name or service not known").  Valid during the call. */
+ * none, and why.  Valid during the call. */
 typedef void (*tci_resolve_fn)(void *arg, const struct tci_addr *addrs, size_t count,
-                               const char *why);
+                               const struct tci_unnamed *why);
 
 /* Ask the system.  It answers when it likes, and only to a thread that waits for it: one is lent
  * for the question, in every mode of the loop, and reports back through a descriptor.  fn is called

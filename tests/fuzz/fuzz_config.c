@@ -46,6 +46,7 @@ static void set_line(char *line)
 static void check_config(const tc_config *config)
 {
     want(config->timeout_ms == -1 || config->timeout_ms > 0);
+    want(config->start_timeout_ms >= -1);
     want(config->segment_bytes > 0 && config->eager_bytes > 0 && config->trace_events > 0);
     want(config->spin_us >= -1);
     want(config->loop_mode == TC_LOOP_THREAD || config->loop_mode == TC_LOOP_MANUAL);

@@ -182,20 +182,33 @@ struct host {
     int says, hears; /* of the host: a byte each way */
 };
 
-static bool name_hosts(const char *names)
+/* A file of the system's with another text, for the processes of this host. */
+__attribute__((format(printf, 2, 3))) static bool replace(const char *file, const char *fmt, ...)
 {
     char path[] = "/tmp/net_hosts_XXXXXX";
     int fd = mkstemp(path);
+    va_list args;
     bool is_done;
 
     if (fd < 0)
         return false;
-    dprintf(fd, "127.0.0.1 localhost\n::1 localhost\n%s\n", names == NULL ? "" : names);
+    va_start(args, fmt);
+    (void)vdprintf(fd, fmt, args);
+    va_end(args);
     close(fd);
-    is_done = mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-              mount(path, "/etc/hosts", NULL, MS_BIND, NULL) == 0;
+    is_done = mount(path, file, NULL, MS_BIND, NULL) == 0;
     (void)unlink(path);
     return is_done;
+}
+
+static bool name_hosts(const struct net_host *host)
+{
+    const char *names = host->names == NULL ? "" : host->names;
+
+    return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           replace("/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n%s\n", names) &&
+           replace("/etc/nsswitch.conf", "hosts: files%s\n", host->has_name_server ? " dns" : "") &&
+           replace("/etc/resolv.conf", "nameserver 10.77.0.9\n");
 }
 
 static bool switch_off_ipv6(void)
@@ -225,7 +238,7 @@ static void be_host(const struct net_case *net, int n, const struct host *self, 
     int ranks = 0;
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0 || !name_hosts(net->hosts[n].names) ||
+    if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0 || !name_hosts(&net->hosts[n]) ||
         (net->hosts[n].has_no_ipv6 && !switch_off_ipv6()) || write(self->says, "r", 1) != 1 ||
         read(self->hears, &byte, 1) != 1)
         _exit(1);

@@ -15,9 +15,10 @@
 enum { NET_HOSTS = 3, NET_RANKS = 4, NET_PORT = 29500 };
 
 struct net_host {
-    const char *ip;    /* further commands for ip(8), a line each; NULL: none */
-    const char *nft;   /* for nft(8) */
-    const char *names; /* its /etc/hosts; NULL: nothing but localhost */
+    const char *ip;       /* further commands for ip(8), a line each; NULL: none */
+    const char *nft;      /* for nft(8) */
+    const char *names;    /* its /etc/hosts; NULL: nothing but localhost */
+    bool has_name_server; /* at an address where nobody is; else there is none to ask */
     bool has_no_ipv6;
     bool has_busy_port; /* somebody listens at NET_PORT already */
 };
