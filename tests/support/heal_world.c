@@ -48,6 +48,80 @@ struct tci_transport_stats heal_world_stats(const struct heal_world *heal, int r
     return reading.stats;
 }
 
+/* ---- What a transport tells ---- */
+
+static struct heal_ear *ear_of(struct tci_transport_sink *sink)
+{
+    return tci_container_of(sink, struct heal_ear, sink);
+}
+
+static bool admit(struct tci_transport_sink *self, uint32_t peer, const struct tci_key *key,
+                  const struct tci_call *call)
+{
+    struct tci_transport_sink *below = ear_of(self)->below;
+
+    return below->admit(below, peer, key, call);
+}
+
+static void notice(struct tci_transport_sink *self, uint32_t peer, const struct tci_notice *notice)
+{
+    struct tci_transport_sink *below = ear_of(self)->below;
+
+    below->notice(below, peer, notice);
+}
+
+static void lost(struct tci_transport_sink *self, uint32_t peer, tc_reason_t reason,
+                 const char *how)
+{
+    struct heal_ear *ear = ear_of(self);
+
+    print_message("a loss: rank %u %s\n", peer, how);
+    atomic_fetch_add(&ear->lost, 1);
+    ear->below->lost(ear->below, peer, reason, how);
+}
+
+static void left(struct tci_transport_sink *self)
+{
+    struct heal_ear *ear = ear_of(self);
+
+    atomic_fetch_add(&ear->left, 1);
+    ear->below->left(ear->below);
+}
+
+static void gone(struct tci_transport_sink *self, uint32_t peer)
+{
+    struct tci_transport_sink *below = ear_of(self)->below;
+
+    if (below->gone != NULL)
+        below->gone(below, peer);
+}
+
+struct listening {
+    struct tci_tcp *tcp;
+    struct heal_ear *ear;
+};
+
+static void listen_to(void *arg)
+{
+    struct listening *listening = arg;
+
+    listening->ear->below = listening->tcp->base.sink;
+    listening->tcp->base.sink = &listening->ear->sink;
+}
+
+void heal_world_listen(const struct heal_world *heal, int rank, struct heal_ear *ear)
+{
+    struct listening listening = {tcp_of(heal->world.group[rank]), ear};
+
+    ear->sink = (struct tci_transport_sink){
+        .admit = admit, .notice = notice, .lost = lost, .left = left, .gone = gone};
+    atomic_init(&ear->lost, 0);
+    atomic_init(&ear->left, 0);
+    tci_loop_call(listening.tcp->loop, listen_to, &listening);
+}
+
+/* ---- A world ---- */
+
 /* No rank has dialed another one yet but rank 0. */
 static void lead_through(struct heal_world *heal)
 {

@@ -3,6 +3,8 @@
 #ifndef TEST_HEAL_WORLD_H
 #define TEST_HEAL_WORLD_H
 
+#include <stdatomic.h>
+
 #include "core/transport.h"
 #include "support/coll_case.h"
 #include "support/cut_proxy.h"
@@ -24,6 +26,15 @@ void heal_world_finish(struct heal_world *heal, struct coll_run *run);
 void heal_world_every_collective(int mode, int size, size_t connections);
 /* Connections that broke, as the ranks have noticed. */
 uint64_t heal_world_breaks(const struct heal_world *heal);
+/* What the transport of a rank tells from now on is counted beside being told, also what no group
+ * is there any more to complain of. */
+struct heal_ear {
+    struct tci_transport_sink sink;
+    struct tci_transport_sink *below; /* borrowed: the one that was there */
+    atomic_uint lost;                 /* peers */
+    atomic_uint left;                 /* 1: all have said goodbye, or are gone */
+};
+void heal_world_listen(const struct heal_world *heal, int rank, struct heal_ear *ear);
 /* The transport's figures of a rank. */
 struct tci_transport_stats heal_world_stats(const struct heal_world *heal, int rank);
 
