@@ -95,7 +95,11 @@ static void set(const char *const *settings)
     "SLURM_PROCID=3", "SLURM_NTASKS=6", "SLURM_STEP_ID=0", "SLURM_JOB_ID=71",                      \
         "SLURM_STEP_NODELIST=n[1-3]", "SLURM_STEP_NUM_NODES=3", "SLURM_NODEID=1",                  \
         "SLURM_STEP_TASKS_PER_NODE=3,2,1"
-#define TORCH "RANK=1", "WORLD_SIZE=4", "MASTER_ADDR=node0", "MASTER_PORT=29500"
+/* 640 characters, more than any host's name has. */
+#define TEN       "0123456789"
+#define EIGHTY    TEN TEN TEN TEN TEN TEN TEN TEN
+#define LONG_NAME EIGHTY EIGHTY EIGHTY EIGHTY EIGHTY EIGHTY EIGHTY EIGHTY
+#define TORCH     "RANK=1", "WORLD_SIZE=4", "MASTER_ADDR=node0", "MASTER_PORT=29500"
 
 static const struct {
     const char *settings[VARIABLES_MAX + 1];
@@ -136,6 +140,14 @@ static const struct {
      -1,
      -1,
      "tcp://node0:29501"},
+    {{"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=h", "MASTER_PORT=65530",
+      "TORCHELASTIC_USE_AGENT_STORE=True", NULL}, /* there are no eight ports behind it */
+     "torchrun",
+     0,
+     2,
+     -1,
+     -1,
+     "tcp://h:65522"},
     {{"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=fd00::1", "MASTER_PORT=5", NULL},
      "torchrun",
      0,
@@ -233,6 +245,12 @@ static const struct {
     {{"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=h", "MASTER_PORT=x", NULL},
      "MASTER_PORT is \"x\"",
      "65535"},
+    {{"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=h", "MASTER_PORT=5x", NULL},
+     "MASTER_PORT is \"5x\"",
+     "65535"},
+    {{"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=" LONG_NAME, "MASTER_PORT=5", NULL},
+     "longer than the name of a host",
+     "0123456789"},
     {{"OMPI_COMM_WORLD_RANK=1", NULL}, "OMPI_COMM_WORLD_SIZE is not set", "openmpi"},
     {{"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2", NULL},
      "PMIX_NAMESPACE is not set",
@@ -335,6 +353,12 @@ static void lists_of_nodes_are_expanded(void **state)
         {"n[1-2", 0, NULL},
         {"n[1-99999999]", 0, NULL},
         {"n[1-1000000][1-1000000]", 0, NULL},
+        {"n[1234567890]", 0, NULL},
+        {"n[1-0000000003]", 0, NULL},
+        {"n[123456789]", 0, "n123456789"},
+        {EIGHTY EIGHTY EIGHTY TEN "01234", 0, EIGHTY EIGHTY EIGHTY TEN "01234"},
+        {EIGHTY EIGHTY EIGHTY TEN "012345", 0, NULL},
+        {EIGHTY EIGHTY EIGHTY TEN "01234[5]", 0, NULL},
         {"[1][2][3][4][5][6][7][8]x", 0, "12345678x"},
         {"[1][2][3][4][5][6][7][8][9]", 0, NULL},
         {"[1][2][3][4][5][6][7][8][1-2][3]", 0, NULL},
