@@ -91,9 +91,102 @@ static void missing_memory_leaves_nothing_waiting(void **state)
     send_without_memory(1 << 20);
 }
 
+/* ---- Urgent beside bulk ---- */
+
+enum { BULK = 16 << 20, URGENT = 4096 };
+
+static uint64_t received(const struct net *net)
+{
+    return net_stats(net, 1).bytes_received;
+}
+
+/* Turns until some of the bulk has been read, and counts how much. */
+static uint64_t read_a_piece(struct net *net)
+{
+    uint64_t before = received(net), end_ns = tci_loop_clock() + 60 * 1000 * TCI_NS_PER_MS;
+
+    while (received(net) == before) {
+        assert_true(tci_loop_clock() < end_ns);
+        (void)tci_loop_pass(net->loop);
+    }
+    return received(net) - before;
+}
+
+/* Until the two have met and the bulk is under way. */
+static void begin_bulk(struct net *net)
+{
+    while (received(net) < TCI_SHM_READ_MAX)
+        (void)read_a_piece(net);
+}
+
+static void post_urgent(struct net *net, struct net_message *message, bool is_send, uint64_t tag)
+{
+    net_prepare(message, is_send, is_send ? 1 : 0, tag, URGENT);
+    message->xfer.priority = 100;
+    net_post(net, message, is_send ? 0 : 1);
+}
+
+static void bulk_stands_back_for_what_is_urgent(void **state)
+{
+    struct net_message bulk, bulk_in, urgent, urgent_in;
+    uint64_t before;
+    struct net net;
+
+    (void)state;
+    net_open(&net, 2, 65536);
+    net_recv(&net, &bulk_in, 1, 0, 1, BULK);
+    net_send(&net, &bulk, 0, 1, 1, BULK);
+    begin_bulk(&net);
+    assert_int_equal(read_a_piece(&net), TCI_SHM_READ_MAX);
+
+    /* Awaited for long, it keeps pieces short, one in a turn; then it goes before the next. */
+    post_urgent(&net, &urgent_in, false, 2);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(read_a_piece(&net), TCI_SHM_READ_BESIDE);
+    before = received(&net);
+    post_urgent(&net, &urgent, true, 2);
+    (void)tci_loop_pass(net.loop);
+    assert_int_equal(urgent_in.xfer.status, TC_OK);
+    assert_int_equal(received(&net) - before, URGENT);
+    assert_int_equal(bulk_in.xfer.status, TC_PENDING);
+    net_finish(&net, &urgent, TC_OK);
+    net_finish(&net, &urgent_in, TC_OK);
+
+    /* Afterwards they are long again. */
+    assert_int_equal(read_a_piece(&net), TCI_SHM_READ_MAX);
+    net_finish(&net, &bulk, TC_OK);
+    net_finish(&net, &bulk_in, TC_OK);
+    net_close(&net);
+}
+
+/* Bulk that is as urgent or more stands back for nothing. */
+static void bulk_stands_back_for_nothing_else(void **state)
+{
+    struct net_message bulk, bulk_in, other_in;
+    struct net net;
+
+    (void)state;
+    net_open(&net, 2, 65536);
+    net_prepare(&bulk_in, false, 0, 1, BULK);
+    net_prepare(&bulk, true, 1, 1, BULK);
+    bulk.xfer.priority = bulk_in.xfer.priority = 100;
+    net_post(&net, &bulk_in, 1);
+    net_post(&net, &bulk, 0);
+    begin_bulk(&net);
+    post_urgent(&net, &other_in, false, 2);
+    assert_int_equal(read_a_piece(&net), TCI_SHM_READ_MAX);
+    net_finish(&net, &bulk, TC_OK);
+    net_finish(&net, &bulk_in, TC_OK);
+    net.nodes[1].transport->ops->abort(net.nodes[1].transport, &other_in.xfer.key, TCI_ALL_PEERS);
+    net_finish(&net, &other_in, TC_ERR_CANCELLED);
+    net_close(&net);
+}
+
 int main(void)
 {
     const struct CMUnitTest memory[] = {cmocka_unit_test(missing_memory_leaves_nothing_waiting)};
+    const struct CMUnitTest urgent[] = {cmocka_unit_test(bulk_stands_back_for_what_is_urgent),
+                                        cmocka_unit_test(bulk_stands_back_for_nothing_else)};
     static const struct net_subject subject = {"shm", open_shm};
     int failed;
 
@@ -103,6 +196,7 @@ int main(void)
         _cmocka_run_group_tests("messages", transport_suite, transport_suite_count, NULL, NULL);
     failed += _cmocka_run_group_tests("ends", transport_ends, transport_ends_count, NULL, NULL);
     failed += _cmocka_run_group_tests("memory", memory, TCI_LEN(memory), NULL, NULL);
+    failed += _cmocka_run_group_tests("urgent", urgent, TCI_LEN(urgent), NULL, NULL);
     /* What the peer's memory cannot be read for is sent through the ring, which is a copy more. */
     may_read = false;
     cmocka_set_skip_filter("large_payload_is_never_copied");

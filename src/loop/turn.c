@@ -187,6 +187,17 @@ static bool glance(struct tci_loop *loop)
     return false;
 }
 
+/* What a glance has found goes on at once: it may be all that the waiter waits for, and one more
+ * look at the sources can take long.  Whether it was. */
+static bool is_done_by_glance(struct tci_loop *loop, const struct tci_waiter *waiter)
+{
+    loop->is_now_stale = true;
+    tci_loop_lap_begin(loop);
+    (void)tci_loop_lap(loop, "the engine", run_tasks(take_queue(&loop->posted)));
+    return loop->user.head == NULL && loop->calls == NULL && waiter->is_done != NULL &&
+           waiter->is_done(waiter->arg);
+}
+
 static void note_progress(struct tci_loop *loop)
 {
     tci_spin_progress(&loop->spin);
@@ -210,12 +221,15 @@ void tci_loop_run(struct tci_loop *loop, const struct tci_waiter *waiter, bool i
         if (is_last || (is_once && done != 0) ||
             (waiter->deadline_ns != TCI_NEVER && waiter->deadline_ns <= tci_loop_now(loop)))
             break;
-        if (done == 0 && !tci_spin_goes_on(loop))
+        if (done == 0 && !tci_spin_goes_on(loop)) {
             sleep_until(loop, waiter->deadline_ns);
-        else if (done == 0 && loop->spin.yields == 0 && glance(loop))
+        } else if (done == 0 && loop->spin.yields == 0 && glance(loop)) {
             note_progress(loop);
-        else if (loop->passes >= ASK_PASSES || tci_loop_now(loop) - loop->asked_ns >= ASK_NS)
+            if (is_done_by_glance(loop, waiter))
+                break;
+        } else if (loop->passes >= ASK_PASSES || tci_loop_now(loop) - loop->asked_ns >= ASK_NS) {
             tci_loop_ask(loop, 0);
+        }
         if (loop->events != events) {
             note_progress(loop);
             is_last = is_once; /* one more pass, for what they posted */

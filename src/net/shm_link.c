@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -349,8 +350,6 @@ static unsigned poll_link(struct tci_shm_link *link, unsigned budget)
 
     if (link->state == TCI_SHM_NEAR && has_output(link))
         work += tci_shm_flush(link);
-    if (link->state == TCI_SHM_NEAR && !tci_list_is_empty(&link->pulls))
-        work += tci_shm_pull_some(link);
     if (link->state == TCI_SHM_NEAR && (link->is_leaving || link->shm->is_leaving)) {
         tci_shm_say_bye(link);
         tci_shm_check_left(link->shm);
@@ -366,10 +365,15 @@ unsigned tci_shm_poll(struct tci_source *source, unsigned budget)
 
     if (shm->is_armed)
         wake_up(shm);
+    shm->awaited.ended = INT_MIN;
     for (at = shm->near.next; at != &shm->near && work < budget; at = next) {
         next = at->next;
         work += poll_link(tci_container_of(at, struct tci_shm_link, near_link), budget);
     }
+    /* What has come goes first, once: to read a piece takes long. */
+    shm->has_put_off = work > 0 && !shm->has_put_off;
+    if (!shm->has_put_off)
+        work += tci_shm_pull_some(shm);
     /* Nobody is always the first. */
     at = tci_list_first(&shm->near);
     if (at != NULL && at->next != &shm->near) {

@@ -30,6 +30,7 @@ enum {
                                          two copies of ours cost less than the system's one */
     TCI_SHM_READ_MAX = 512 * 1024,    /* read at once: half a second-level cache; calls cost
                                          (1 MiB all-reduced: 64 us, and 117 by 64 KiB) */
+    TCI_SHM_READ_BESIDE = 64 * 1024,  /* read at once while something more urgent is awaited */
     TCI_SHM_SENT_PIECE = 32 * 1024,   /* of a loan that is sent through the ring */
     TCI_SHM_BATCH = 64                /* records of one link before the next has its turn */
 };
@@ -129,6 +130,14 @@ struct tci_shm_link {
     uint64_t uses;
 };
 
+/* Receives that are posted, by priority. */
+struct tci_shm_awaited {
+    uint32_t counts[256]; /* by priority, from the least on */
+    uint64_t any[4];      /* a bit for each of them that is not 0 */
+    uint64_t since_ns;    /* since when reading gives way to the most urgent one; 0: it does not */
+    int ended;            /* the most urgent that has ended in this turn of the source */
+};
+
 /* A loan of ours that the peer cannot read: it goes through the ring. */
 struct tci_shm_sending {
     struct tci_list link; /* in link->asked, the most urgent first */
@@ -155,6 +164,8 @@ struct tci_shm {
     struct tci_match *match; /* owned; made with the first link */
     struct tci_pool earlies, pulls, sendings;
     uint8_t *staging; /* owned, TCI_SHM_READ_MAX */
+    struct tci_shm_awaited awaited;
+    bool has_put_off; /* what was to be read, for what had come */
     int bell[2];      /* owned: a pipe, others write; -1: not made yet */
     struct tci_watch bell_watch;
     bool is_armed;
@@ -241,8 +252,11 @@ void tci_shm_drop_early(struct tci_shm_link *link, struct tci_early *early);
 
 void tci_shm_pull_start(struct tci_shm_link *link, struct tci_xfer *xfer,
                         const struct tci_shm_lend *lend);
-/* Read a piece of the most urgent loan; the amount of work. */
-unsigned tci_shm_pull_some(struct tci_shm_link *link);
+/* Read a piece of the most urgent loan of all links, or give way to what is more urgent still; the
+ * amount of work. */
+unsigned tci_shm_pull_some(struct tci_shm *shm);
+/* A receive is posted, or has ended. */
+void tci_shm_await(struct tci_shm *shm, int8_t priority, bool is_posted);
 const char *tci_shm_on_piece(struct tci_shm_link *link, const struct tci_shm_head *head,
                              const uint8_t *payload);
 void tci_shm_on_good(struct tci_shm_link *link, const struct tci_shm_head *head);

@@ -5,8 +5,14 @@
 #include <string.h>
 
 #include "core/assert.h"
+#include "core/base.h"
 #include "core/reduce.h"
 #include "net/shm_link.h"
+
+/* So long reading stands still for a receive that is more urgent than what is read: its message is
+ * on its way if the other rank is as punctual.  To read and fold a piece of 64 KiB takes about as
+ * long. */
+#define GIVE_WAY_NS (20 * TCI_NS_PER_US)
 
 /* What a receive has in its room. */
 enum { ROOM_PULL = TCI_ROOM_DONE + 1 };
@@ -148,11 +154,11 @@ void tci_shm_on_good(struct tci_shm_link *link, const struct tci_shm_head *head)
 }
 
 /* A piece to its place; false with errno. */
-static bool read_piece(struct tci_shm_link *link, struct tci_shm_pull *pull)
+static bool read_piece(struct tci_shm_link *link, struct tci_shm_pull *pull, size_t len_max)
 {
     struct tci_xfer *xfer = pull->xfer;
     size_t done = (size_t)xfer->room[TCI_ROOM_DONE];
-    size_t len = tci_min(xfer->len - done, TCI_SHM_READ_MAX);
+    size_t len = tci_min(xfer->len - done, len_max);
     uint8_t *to = xfer->fold != NULL ? link->shm->staging : (uint8_t *)xfer->data + done;
     ssize_t got;
 
@@ -172,18 +178,11 @@ static bool read_piece(struct tci_shm_link *link, struct tci_shm_pull *pull)
     return true;
 }
 
-unsigned tci_shm_pull_some(struct tci_shm_link *link)
+static void go_on_reading(struct tci_shm_link *link, struct tci_shm_pull *pull, size_t len_max)
 {
-    struct tci_list *first = tci_list_first(&link->pulls);
-    struct tci_shm_pull *pull;
-    uint64_t before;
-    bool is_read;
+    uint64_t before = pull->xfer->room[TCI_ROOM_DONE];
+    bool is_read = before == pull->xfer->len || read_piece(link, pull, len_max);
 
-    if (first == NULL)
-        return 0;
-    pull = tci_container_of(first, struct tci_shm_pull, link);
-    before = pull->xfer->room[TCI_ROOM_DONE];
-    is_read = before == pull->xfer->len || read_piece(link, pull);
     link->shm->stats.bytes_received += pull->xfer->room[TCI_ROOM_DONE] - before;
     if (is_in_doubt(link, pull))
         wait_for_peer(link, pull,
@@ -196,8 +195,86 @@ unsigned tci_shm_pull_some(struct tci_shm_link *link)
         tci_list_del(&pull->link);
         queue_pull(link, pull);
     }
+}
+
+/* ---- Whose turn it is ---- */
+
+void tci_shm_await(struct tci_shm *shm, int8_t priority, bool is_posted)
+{
+    struct tci_shm_awaited *awaited = &shm->awaited;
+    unsigned at = (unsigned)(priority - INT8_MIN);
+    uint32_t before = awaited->counts[at];
+
+    TC_ASSERT(is_posted || before > 0);
+    awaited->counts[at] = is_posted ? before + 1 : before - 1;
+    if (!is_posted && priority > awaited->ended)
+        awaited->ended = priority;
+    if (before != 0 && awaited->counts[at] != 0)
+        return;
+    awaited->any[at / 64] ^= UINT64_C(1) << at % 64;
+    awaited->since_ns = 0;
+}
+
+static bool is_awaited_above(const struct tci_shm_awaited *awaited, int8_t priority)
+{
+    unsigned at = (unsigned)(priority - INT8_MIN), word = at / 64;
+    uint64_t above = awaited->any[word] >> at % 64 >> 1;
+
+    while (above == 0 && ++word < TCI_LEN(awaited->any))
+        above = awaited->any[word];
+    return above != 0;
+}
+
+/* Of links whose loans are as urgent the first one: they take turns at that. */
+static struct tci_shm_pull *most_urgent(const struct tci_shm *shm, struct tci_shm_link **link_out)
+{
+    struct tci_shm_pull *most = NULL;
+
+    for (struct tci_list *at = shm->near.next; at != &shm->near; at = at->next) {
+        struct tci_shm_link *link = tci_container_of(at, struct tci_shm_link, near_link);
+        struct tci_shm_pull *pull;
+
+        if (tci_list_is_empty(&link->pulls))
+            continue;
+        pull = tci_container_of(tci_list_first(&link->pulls), struct tci_shm_pull, link);
+        if (most != NULL && most->priority >= pull->priority)
+            continue;
+        most = pull;
+        *link_out = link;
+    }
+    return most;
+}
+
+/* What is more urgent and has just come is carried on with first; what is expected is waited for,
+ * for a while: if it comes much later it finds short pieces. */
+static bool gives_way(struct tci_shm *shm, const struct tci_shm_pull *pull, bool is_beside)
+{
+    struct tci_shm_awaited *awaited = &shm->awaited;
+    uint64_t now_ns;
+
+    if (awaited->ended > pull->priority)
+        return true;
+    if (!is_beside)
+        return false;
+    now_ns = shm->exec->ops->now_ns(shm->exec);
+    if (awaited->since_ns == 0)
+        awaited->since_ns = now_ns;
+    return now_ns - awaited->since_ns < GIVE_WAY_NS;
+}
+
+unsigned tci_shm_pull_some(struct tci_shm *shm)
+{
+    struct tci_shm_link *link = NULL;
+    struct tci_shm_pull *pull = most_urgent(shm, &link);
+    bool is_beside = pull != NULL && is_awaited_above(&shm->awaited, pull->priority);
+
+    if (pull == NULL || gives_way(shm, pull, is_beside))
+        return 0;
+    go_on_reading(link, pull, is_beside ? TCI_SHM_READ_BESIDE : TCI_SHM_READ_MAX);
     return 1;
 }
+
+/* ---- A loan comes in ---- */
 
 static int8_t urgency(const struct tci_shm_lend *lend)
 {

@@ -13,6 +13,7 @@ static_assert(sizeof(struct tci_shm_lend) <= TCI_EARLY_ROOM, "an early loan fits
 void tci_shm_end_recv(struct tci_shm_link *link, struct tci_xfer *xfer, tc_status_t status)
 {
     tci_match_del(link->shm->match, xfer);
+    tci_shm_await(link->shm, xfer->priority, false);
     tci_shm_pull_end(link, xfer, status != TC_OK && link->state == TCI_SHM_NEAR);
     if (status == TC_OK)
         link->shm->stats.messages_received++;
@@ -73,6 +74,7 @@ void tci_shm_recv(struct tci_shm_link *link, struct tci_xfer *xfer)
     struct tci_early *early;
 
     tci_match_add(match, xfer);
+    tci_shm_await(link->shm, xfer->priority, true);
     while ((early = tci_match_early(match, xfer->peer, &xfer->key, TCI_EARLY_DATA)) != NULL) {
         bool is_same = is_same_message(xfer, &early->call, early->total), is_dead;
 
