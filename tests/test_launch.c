@@ -237,6 +237,10 @@ static const struct {
     const char *settings[VARIABLES_MAX + 1];
     const char *says, *too;
 } mistakes[] = {
+    {{"TCDIST_RANK=1", NULL}, "TCDIST_RANK is set, but TCDIST_WORLD_SIZE is not set", "tcrun"},
+    {{"TCDIST_RANK=1", "TCDIST_WORLD_SIZE=2", NULL},
+     "TCDIST_WORLD_SIZE, TCDIST_RANK are set, but TCDIST_RENDEZVOUS is not set",
+     "tcrun"},
     {{"RANK=1", "MASTER_ADDR=h", NULL}, "WORLD_SIZE is not set", "torchrun"},
     {{"WORLD_SIZE=2", "MASTER_ADDR=h", NULL}, "RANK is not set", "torchrun"},
     {{"RANK=1", "WORLD_SIZE=2", "MASTER_PORT=5", NULL}, "MASTER_ADDR is not set", "torchrun"},

@@ -35,9 +35,10 @@ static tc_status_t lack(const struct tci_launch *launch, const char *name, struc
 
     if (strcmp(launch->name, "tcdist") == 0)
         tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, operation,
-                      "%s is set, but %s is not set: start the program with tcrun, or set "
+                      "%s %s set, but %s is not set: start the program with tcrun, or set "
                       "TCDIST_RANK, TCDIST_WORLD_SIZE and TCDIST_RENDEZVOUS",
-                      is_first ? "part of TCDIST_…" : launch->variables, name);
+                      is_first ? "part of TCDIST_…" : launch->variables,
+                      strchr(launch->variables, ',') != NULL ? "are" : "is", name);
     else
         tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, operation,
                       "%s is not set, and variables of %s are there (%.120s): start the program "
