@@ -426,6 +426,9 @@ static tc_status_t take_keyring(struct join *join, const struct tci_join_how *ho
     join->keyring = tci_keyring_ref(how->keyring);
     if (join->keyring == NULL && join->options.world_size > 1)
         status = tci_key_ring(&join->context->config, &join->keyring, error);
+    else if (join->keyring == NULL && tci_key_is_missing(&join->context->config))
+        tci_log(TC_LOG_WARN, "encryption is on, and there is no key: this group of one needs none, "
+                             "but larger ones do: set TCDIST_KEY, the same on every rank");
     return status;
 }
 

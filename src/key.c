@@ -128,11 +128,16 @@ void tci_key_fini(tc_config *config)
     config->key_bytes = config->previous_key_bytes = 0;
 }
 
+bool tci_key_is_missing(const tc_config *config)
+{
+    return config->key == NULL && config->encryption > 0;
+}
+
 tc_status_t tci_key_ring(const tc_config *config, struct tci_keyring **out, struct tci_error *error)
 {
     *out = NULL;
     if (config->key == NULL) {
-        if (config->encryption > 0)
+        if (tci_key_is_missing(config))
             tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init",
                           "dist_init: encryption is on, and there is no key to encrypt by: set "
                           "TCDIST_KEY, the same on every rank, or tc_config.key");

@@ -12,8 +12,11 @@
 tc_status_t tci_key_resolve(tc_config *config, struct tci_error *error);
 void tci_key_fini(tc_config *config); /* wipes */
 
+/* Whether there is something to encrypt and nothing to do it by. */
+bool tci_key_is_missing(const tc_config *config);
+
 /* What the groups of a context prove themselves by; *out is NULL where it has no key.
- * TC_ERR_ALLOC; TC_ERR_INVALID_ARG where there is something to encrypt and nothing to do it by. */
+ * TC_ERR_ALLOC; TC_ERR_INVALID_ARG where a key is missing. */
 tc_status_t tci_key_ring(const tc_config *config, struct tci_keyring **out,
                          struct tci_error *error);
 

@@ -114,8 +114,16 @@ static void a_short_key_is_refused_without_being_shown(void **state)
     unsetenv("TCDIST_KEY");
 }
 
+static void note_key(tc_log_level_t level, const char *line, void *arg)
+{
+    int *told = arg;
+
+    *told += level == TC_LOG_WARN && strstr(line, "encryption is on, and there is no key") != NULL;
+}
+
 static void to_encrypt_takes_a_key(void **state)
 {
+    int told = 0;
     tc_dist_ctx *group;
     tc_context *context;
     tc_config config;
@@ -123,11 +131,17 @@ static void to_encrypt_takes_a_key(void **state)
     (void)state;
     tc_config_default(&config);
     config.encryption = 1;
+    tc_log_set_sink(note_key, &told);
     assert_int_equal(tc_init_config(&config, &context), TC_OK);
     assert_int_equal(tc_dist_init(context, TC_DIST_ANY, 2, 0, "tcp://127.0.0.1:4100", &group),
                      TC_ERR_INVALID_ARG);
     assert_non_null(strstr(tc_last_error()->message, "there is no key to encrypt by"));
+
+    assert_int_equal(tc_dist_init(context, TC_DIST_SINGLE, 1, 0, NULL, &group), TC_OK);
+    assert_int_equal(told, 1);
+    assert_int_equal(tc_dist_finalize(group), TC_OK);
     tc_shutdown(context);
+    tc_log_set_sink(NULL, NULL);
 }
 
 /* ---- Groups that do not ---------------------------------------------------------------------- */
