@@ -84,6 +84,11 @@ static void json_has_the_same(void **state)
     assert_non_null(document);
     assert_string_equal(cJSON_GetStringValue(at(document, "tcdist")), tc_version());
     assert_true(cJSON_IsTrue(at(at(document, "features"), "tcp")));
+    for (size_t k = 0; k < 3; k++) {
+        const char *place = (const char *const[]){"redis", "etcd", "PMIx"}[k];
+
+        assert_true(cJSON_IsBool(at(at(document, "features"), place)));
+    }
     assert_true(cJSON_GetArraySize(at(document, "interfaces")) > 0);
     assert_true(cJSON_IsArray(at(at(document, "rdma"), "ports")));
     assert_true(cJSON_IsBool(at(at(document, "host"), "memory_can_be_read")));

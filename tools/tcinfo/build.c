@@ -5,6 +5,7 @@
 #include "core/base.h"
 #include "core/reduce.h"
 #include "facts.h"
+#include "meet/meet.h"
 #include "net/boot_wire.h"
 #include "net/frame.h"
 
@@ -23,12 +24,25 @@ static bool has_json(void)
 #endif
 }
 
+static bool has_place(const char *url)
+{
+    struct tci_error error = {.pub = {.status = TC_OK}};
+
+    return tci_meet_check(url, &error) != TC_ERR_UNSUPPORTED;
+}
+
 void find_build(struct build_facts *build)
 {
     const struct feature features[] = {
         {"tcp", true, ""},
         {"shared memory", true, ""},
         {"rdma", tci_rdma_is_built(), "no RDMA: build with libibverbs and -DTCDIST_RDMA=ON"},
+        {"redis", has_place("redis://localhost"),
+         "ranks cannot meet at redis://: build with hiredis and -DTCDIST_REDIS=ON"},
+        {"etcd", has_place("etcd://localhost"),
+         "ranks cannot meet at etcd://: build with libcurl, cJSON and -DTCDIST_ETCD=ON"},
+        {"PMIx", has_place("pmix://"),
+         "mpirun's ranks on several hosts cannot meet: build with PMIx and -DTCDIST_PMIX=ON"},
         {"json", has_json(), "tables of choices and device files cannot be read: build with cJSON"},
     };
 

@@ -22,7 +22,7 @@ struct feature {
 };
 
 struct build_facts {
-    struct feature features[4];
+    struct feature features[7];
     size_t feature_count;
     int rendezvous_version, frame_version;
     bool is_usable[8]; /* enum tci_isa */
