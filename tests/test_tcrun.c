@@ -190,6 +190,9 @@ static void mistakes_in_options_exit_with_2_and_a_hint(void **state)
         {"tcrun", "-n2", "--timeout-kill=-1", "true"},
         {"tcrun", "-n2", "--timeout-kill=nan", "true"},
         {"tcrun", "-n2", "--rendezvous=here", "true"},
+        {"tcrun", "-n2", "--encrypt", "true"},
+        {"tcrun", "-np", "0", "true"},
+        {"tcrun", "-np"},
     };
 
     (void)state;
@@ -205,6 +208,34 @@ static void mistakes_in_options_exit_with_2_and_a_hint(void **state)
         assert_non_null(strstr(run.err.data, "--help"));
         tool_close(&run);
     }
+}
+
+static void np_of_mpirun_is_understood(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL, TCRUN("-np", "2", "echo", "here"));
+    tool_finish(&run);
+    assert_int_equal(run.exit_code, 0);
+    assert_int_equal(tool_count(run.out.data, "] here\n"), 2);
+    tool_close(&run);
+}
+
+static void to_encrypt_takes_a_key_from_anywhere(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL, TCRUN("-n1", "--encrypt", "true"));
+    tool_finish(&run);
+    assert_non_null(strstr(run.err.data, "--encrypt needs a key: add --key=auto"));
+    tool_close(&run);
+
+    tool_start(&run, NULL, TCRUN("-n1", "--encrypt", "--env=TCDIST_KEY=sixteen and more", "true"));
+    tool_finish(&run);
+    assert_int_equal(run.exit_code, 0);
+    tool_close(&run);
 }
 
 static void help_and_version_succeed(void **state)
@@ -414,6 +445,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(environment_and_directory_are_as_asked),
         cmocka_unit_test(options_after_the_command_belong_to_it),
         cmocka_unit_test(mistakes_in_options_exit_with_2_and_a_hint),
+        cmocka_unit_test(np_of_mpirun_is_understood),
+        cmocka_unit_test(to_encrypt_takes_a_key_from_anywhere),
         cmocka_unit_test(help_and_version_succeed),
         cmocka_unit_test(a_command_that_can_not_run_is_told_once),
         cmocka_unit_test(a_directory_that_is_not_there_is_told),

@@ -405,10 +405,10 @@ static void mistakes_about_hosts_are_told(void **state)
         {{"tcrun", "--hosts", "a", "-n2", "true"}, "take 1 ranks, not 2"},
         {{"tcrun", "--hosts", "a", "--hosts", "b", "true"}, "once"},
         {{"tcrun", "-n2", "--backend=mpi", "true"}, "mpirun"},
-        {{"tcrun", "-n2", "--backend=carrier-pigeon", "true"}, "none of any, ring"},
+        {{"tcrun", "-n2", "--backend=carrier-pigeon", "true"}, "not one of any, ring"},
         {{"tcrun", "--hosts", "10.0.0.1,10.0.0.2", "--backend=jaccl", "true"}, "no rdma device"},
         {{"tcrun", "-n2", "--starting-port=65535", "true"}, "ports from 65535 on"},
-        {{"tcrun", "-n2", "--stdin=some", "true"}, "none of all, 0 and none"},
+        {{"tcrun", "-n2", "--stdin=some", "true"}, "not one of all, 0 and none"},
     };
 
     (void)state;

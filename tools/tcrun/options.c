@@ -42,45 +42,56 @@ const char *argp_program_version = COMMAND_LINE_VERSION("tcrun");
 
 static const struct argp_option argp_options[] = {
     {NULL, 0, NULL, 0, "Where:", 1},
-    {"ranks", 'n', "N", 0, "Start N ranks (as many as the hosts take)", 0},
-    {"hosts", KEY_HOSTS, "HOST[:N],...", 0, "Run them on these hosts, N ranks on each (1)", 0},
-    {"hostfile", KEY_HOSTFILE, "FILE", 0, "Run them on the hosts of FILE", 0},
-    {"repeat-hosts", KEY_REPEAT, "N", 0, "So many times the ranks on each host (1)", 0},
+    {"ranks", 'n', "N", 0, "Start N ranks (default: as many as the hosts have places for)", 0},
+    {"hosts", KEY_HOSTS, "HOST[:N],...", 0, "Run the ranks on these hosts, N on each (default: 1)",
+     0},
+    {"hostfile", KEY_HOSTFILE, "FILE", 0, "Run the ranks on the hosts that FILE lists", 0},
+    {"repeat-hosts", KEY_REPEAT, "N", 0,
+     "Multiply the number of ranks on each host by N (default: 1)", 0},
     {"cwd", KEY_CWD, "DIR", 0, "Run the ranks in DIR", 0},
-    {"ssh", KEY_SSH, "COMMAND", 0, "Reach other hosts by COMMAND, which may have options (ssh)", 0},
+    {"ssh", KEY_SSH, "COMMAND", 0,
+     "Reach other hosts by COMMAND, which may include options (default: ssh)", 0},
     {"remote-tcrun", KEY_REMOTE, "PATH", 0,
-     "Where tcrun is on other hosts (where it is here, or on their PATH)", 0},
+     "Path of tcrun on other hosts (default: the same as here, or on their PATH)", 0},
     {NULL, 0, NULL, 0, "What the ranks are told:", 2},
     {"env", KEY_ENV, "NAME=VALUE", 0, "Set a variable in each rank's environment", 0},
     {"backend", KEY_BACKEND, "NAME", 0,
-     "any, ring, tcp, shm, rdma, gloo, jaccl, jaccl-ring or nccl (any)", 0},
-    {"rendezvous", KEY_RENDEZVOUS, "URL", 0, "Let the ranks meet at URL", 0},
-    {"key", KEY_KEY, "auto|FILE", 0,
-     "Give the ranks a key that is made for this job, or the first line of FILE", 0},
-    {"encrypt", KEY_ENCRYPT, NULL, 0, "Let the ranks encrypt what they send", 0},
-    {"connections-per-ip", KEY_CONNECTIONS, "N", 0,
-     "Connections between two ranks for each of their addresses (1)", 0},
-    {"starting-port", 'p', "PORT", 0,
-     "The first port that programs of MLX and torch listen at (32323; on this host alone: free "
-     "ones)",
+     "How the ranks are connected: any, ring, tcp, shm, rdma, gloo, jaccl, jaccl-ring or nccl "
+     "(default: any)",
      0},
-    {NULL, 0, NULL, 0, "What is said and heard:", 3},
-    {"stdin", KEY_INPUT, "all|0|none", 0, "Which ranks read the standard input (all)", 0},
-    {"no-prefix", KEY_NO_PREFIX, NULL, 0, "Do not put the rank before each line", 0},
+    {"rendezvous", KEY_RENDEZVOUS, "URL", 0,
+     "Where the ranks meet, such as tcp://10.0.0.7:4100 (default: a "
+     "free port on the host of rank 0)",
+     0},
+    {"key", KEY_KEY, "auto|FILE", 0,
+     "Give the ranks a key: a new one for this job, or the first line of FILE", 0},
+    {"encrypt", KEY_ENCRYPT, NULL, 0, "Encrypt what the ranks send to each other; needs a key", 0},
+    {"connections-per-ip", KEY_CONNECTIONS, "N", 0,
+     "Connections between two ranks for each of their addresses (default: 1)", 0},
+    {"starting-port", 'p', "PORT", 0,
+     "First port for programs that use MLX or torch (default: 32323, or free ports where all "
+     "ranks are on this host)",
+     0},
+    {NULL, 0, NULL, 0, "Input and output:", 3},
+    {"stdin", KEY_INPUT, "all|0|none", 0, "Which ranks read standard input (default: all)", 0},
+    {"no-prefix", KEY_NO_PREFIX, NULL, 0, "Do not print the rank in front of each line", 0},
     {"timeline", KEY_TIMELINE, "FILE", 0,
-     "Collect the traces of all ranks, and write their timeline: FILE.html, or JSON", 0},
-    {"print-command", KEY_PRINT, NULL, 0, "Say what would be run, and run nothing", 0},
-    {"verbose", KEY_VERBOSE, NULL, 0, "Say when and how ranks start and end", 0},
+     "Collect the traces of all ranks and write a timeline to FILE: a page if it ends in .html, "
+     "else JSON",
+     0},
+    {"print-command", KEY_PRINT, NULL, 0, "Print what would be run, and run nothing", 0},
+    {"verbose", KEY_VERBOSE, NULL, 0, "Report when and how ranks start and end", 0},
     {NULL, 0, NULL, 0, "How it ends:", 4},
     {"timeout-kill", KEY_TIMEOUT_KILL, "SECONDS", 0,
-     "Time between SIGTERM and SIGKILL when ranks are ended (5)", 0},
+     "Time between SIGTERM and SIGKILL when ranks are stopped (default: 5)", 0},
     {"heartbeat", KEY_BEAT, "SECONDS", 0,
-     "A host of which nothing is heard so long is lost; 0: none is (3)", 0},
-    {"connect-timeout", KEY_CONNECT, "SECONDS", 0, "Time to reach another host (30)", 0},
+     "Give up a host that has been silent for this long; 0: never (default: 3)", 0},
+    {"connect-timeout", KEY_CONNECT, "SECONDS", 0,
+     "Give up on a host that has not answered after this time (default: 30)", 0},
     {0},
 };
 
-/* A whole number from 1 to max. */
+/* A whole number from 1 to max; "what" is one. */
 static unsigned parse_number(const char *arg, long max, const char *what, struct argp_state *state)
 {
     char *end;
@@ -89,7 +100,7 @@ static unsigned parse_number(const char *arg, long max, const char *what, struct
     errno = 0;
     value = strtol(arg, &end, 10);
     if (errno != 0 || end == arg || *end != '\0' || value < 1 || value > max)
-        argp_error(state, "'%s' is no number of %s from 1 to %ld", arg, what, max);
+        argp_error(state, "'%s' is not a %s from 1 to %ld", arg, what, max);
     return (unsigned)value;
 }
 
@@ -101,7 +112,7 @@ static unsigned parse_seconds(const char *arg, struct argp_state *state)
     errno = 0;
     value = strtod(arg, &end);
     if (errno != 0 || end == arg || *end != '\0' || !(value >= 0 && value <= SECONDS_MAX))
-        argp_error(state, "'%s' is no number of seconds", arg);
+        argp_error(state, "'%s' is not a number of seconds", arg);
     return (unsigned)(value * 1000);
 }
 
@@ -140,7 +151,7 @@ static void parse_input(struct options *options, const char *arg, struct argp_st
     else if (strcmp(arg, "none") == 0)
         options->input = INPUT_NONE;
     else
-        argp_error(state, "'%s' is none of all, 0 and none", arg);
+        argp_error(state, "'%s' is not one of all, 0 and none", arg);
 }
 
 /* Options about hosts. */
@@ -154,13 +165,13 @@ static error_t parse_host_option(int key, char *arg, struct argp_state *state)
         command_line_hosts(&options->hosts, arg, key == KEY_HOSTFILE, state);
         return 0;
     case KEY_REPEAT:
-        options->repeat = parse_number(arg, RANKS_MAX, "ranks", state);
+        options->repeat = parse_number(arg, RANKS_MAX, "number of ranks", state);
         return 0;
     case KEY_CONNECTIONS:
-        options->connections = parse_number(arg, CONNECTIONS_MAX, "connections", state);
+        options->connections = parse_number(arg, CONNECTIONS_MAX, "number of connections", state);
         return 0;
     case 'p':
-        options->starting_port = parse_number(arg, 65535, "a port", state);
+        options->starting_port = parse_number(arg, 65535, "port", state);
         return 0;
     case KEY_BACKEND:
         options->backend = arg;
@@ -182,6 +193,26 @@ static error_t parse_host_option(int key, char *arg, struct argp_state *state)
     }
 }
 
+static bool is_key(const char *setting)
+{
+    return strncmp(setting, ENV_KEY "=", strlen(ENV_KEY "=")) == 0 ||
+           strncmp(setting, ENV_OTHER_KEY "=", strlen(ENV_OTHER_KEY "=")) == 0;
+}
+
+/* From an option, the host file or the environment; not what the program itself may give. */
+static bool has_key(const struct options *options)
+{
+    if (options->key[0] != '\0' || getenv(ENV_KEY) != NULL || getenv(ENV_OTHER_KEY) != NULL)
+        return true;
+    for (size_t i = 0; i < options->env_count; i++)
+        if (is_key(options->env[i]))
+            return true;
+    for (size_t i = 0; i < options->hosts.env_count; i++)
+        if (is_key(options->hosts.envs[i]))
+            return true;
+    return false;
+}
+
 static void finish(struct options *options, struct argp_state *state)
 {
     char why[HOSTS_WHY_ROOM];
@@ -191,6 +222,8 @@ static void finish(struct options *options, struct argp_state *state)
         argp_error(state, "the number of ranks is missing: -n N, or name hosts");
     if (options->command == NULL)
         argp_error(state, "the command to run is missing");
+    if (options->encrypts && !has_key(options))
+        argp_error(state, "--encrypt needs a key: add --key=auto, or set TCDIST_KEY");
     wrong = options_settle(options, why);
     if (wrong != NULL)
         argp_error(state, "%s", wrong);
@@ -202,7 +235,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case 'n':
-        options->ranks = parse_number(arg, RANKS_MAX, "ranks", state);
+        if (strcmp(arg, "p") == 0 && state->next < state->argc) /* -np N, as mpirun has it */
+            arg = state->argv[state->next++];
+        options->ranks = parse_number(arg, RANKS_MAX, "number of ranks", state);
         return 0;
     case KEY_INPUT:
         parse_input(options, arg, state);
@@ -221,7 +256,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_RENDEZVOUS:
         if (strstr(arg, "://") == NULL)
-            argp_error(state, "'%s' is no URL such as tcp://10.0.0.7:4100", arg);
+            argp_error(state, "'%s' is not a URL such as tcp://10.0.0.7:4100", arg);
         options->rendezvous = arg;
         return 0;
     case KEY_KEY:

@@ -49,7 +49,7 @@ static const char *settle_backend(struct options *options, char why[HOSTS_WHY_RO
     (void)snprintf(why, HOSTS_WHY_ROOM,
                    strcmp(options->backend, "mpi") == 0
                        ? "backend '%s': MPI starts its ranks itself, by mpirun, and tcdist's too"
-                       : "backend '%.60s' is none of any, ring, tcp, shm, rdma, gloo, jaccl, "
+                       : "backend '%.60s' is not one of any, ring, tcp, shm, rdma, gloo, jaccl, "
                          "jaccl-ring and nccl",
                    options->backend);
     return why;
