@@ -277,15 +277,21 @@ static void mistakes_are_told(void **state)
         {{"tcperf", "--op", "nothing"}, "there are allreduce, broadcast, allgather, "},
         {{"tcperf", "-d", "f31"}, "'f31' is not known here; there are f16, bf16, f32, "},
         {{"tcperf", "-o", "sum,"}, "'' is not known"},
-        {{"tcperf", "-b", "1X"}, "'1X' is no number"},
+        {{"tcperf", "-b", "1X"}, "'1X' is not a size from 1 to 1024G, such as 4096, 4K, "},
+        {{"tcperf", "-b", "x"}, "'x' is not a size"},
+        {{"tcperf", "-e", "0"}, "'0' is not a size"},
+        {{"tcperf", "-e", "1025G"}, "'1025G' is not a size"},
+        {{"tcperf", "-e", "1Ki"}, "'1Ki' is not a size"},
+        {{"tcperf", "-e", "1KBB"}, "'1KBB' is not a size"},
+        {{"tcperf", "-e", "-1K"}, "'-1K' is not a size"},
         {{"tcperf", "-b", "32M"}, "--min-bytes is more than --max-bytes"},
-        {{"tcperf", "-f", "1"}, "'1' is no number"},
-        {{"tcperf", "-n", "-1"}, "'-1' is no number"},
-        {{"tcperf", "--tags", "1K"}, "'1K' is no number"},
+        {{"tcperf", "-f", "1"}, "'1' is not a number"},
+        {{"tcperf", "-n", "-1"}, "'-1' is not a number"},
+        {{"tcperf", "--tags", "1K"}, "'1K' is not a number"},
         {{"tcperf", "--loop", "host"}, "'host' is neither thread nor manual"},
-        {{"tcperf", "--budget", "0"}, "'0' is no number of seconds"},
+        {{"tcperf", "--budget", "0"}, "'0' is not a number of seconds"},
         {{"tcperf", "--root", "1"}, "root 1 is no rank of 1"},
-        {{"tcperf", "allreduce"}, "'allreduce' is not an option"},
+        {{"tcperf", "allreduce"}, "unexpected argument 'allreduce': operations are named by --op"},
         {{"tcperf", "--csv=-", "--json=-"}, "tcperf: "},
     };
 
@@ -298,6 +304,20 @@ static void mistakes_are_told(void **state)
         assert_int_equal(run.exit_code, 2);
         assert_string_equal(run.out.data, "");
         assert_non_null(strstr(run.err.data, mistakes[i].told));
+        tool_close(&run);
+    }
+}
+
+static void units_of_sizes_are_powers_of_1024(void **state)
+{
+    static const char *const sizes[] = {"2048", "2048B", "2K", "2k", "2KB", "2KiB"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct tool_run run;
+
+        run_well(&run, ALONE("-b", sizes[i], "-e", sizes[i], "-n", "1", "--csv", "-"));
+        assert_true(tool_count(run.out.data, "allreduce,2048,512,f32,") > 0);
         tool_close(&run);
     }
 }
@@ -350,6 +370,7 @@ int main(void)
         cmocka_unit_test(json_has_the_same_or_is_refused),
         cmocka_unit_test(a_file_that_cannot_be_written_ends_all_ranks),
         cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(units_of_sizes_are_powers_of_1024),
         cmocka_unit_test(buffers_that_memory_cannot_hold_are_refused),
         cmocka_unit_test(help_and_version_are_there),
     };

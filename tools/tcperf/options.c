@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -38,43 +39,62 @@ const char *argp_program_version = COMMAND_LINE_VERSION("tcperf");
 static const struct argp_option argp_options[] = {
     {NULL, 0, NULL, 0, "What is measured:", 1},
     {"op", KEY_OP, "NAME,...", 0,
-     "allreduce, broadcast, allgather, reduce_scatter, reduce, gather, scatter, alltoall, barrier, "
-     "sendrecv, or all (allreduce)",
+     "What to measure: allreduce, broadcast, allgather, reduce_scatter, reduce, gather, scatter, "
+     "alltoall, barrier, sendrecv, or all (default: allreduce)",
      1},
-    {"min-bytes", 'b', "SIZE", 0, "Smallest size, with K, M or G behind (4)", 1},
-    {"max-bytes", 'e', "SIZE", 0, "Largest size (16M)", 1},
-    {"factor", 'f', "N", 0, "From one size to the next (4)", 1},
-    {"type", 'd', "NAME,...", 0, "Element types, or all (f32)", 1},
-    {"reduce", 'o', "NAME,...", 0, "Reduction operators, or all (sum)", 1},
-    {"in-place", KEY_IN_PLACE, NULL, 0, "Only in place", 1},
-    {"out-of-place", KEY_OUT_OF_PLACE, NULL, 0, "Only out of place", 1},
-    {"root", 'r', "RANK", 0, "Where broadcasts begin (0)", 1},
-    {"tags", KEY_TAGS, "N", 0, "Operations in flight at once, under tags of their own (1)", 1},
+    {"min-bytes", 'b', "SIZE", 0, "Smallest size, in bytes or such as 4K, 4KiB or 1G (default: 4)",
+     1},
+    {"max-bytes", 'e', "SIZE", 0, "Largest size (default: 16M)", 1},
+    {"factor", 'f', "N", 0, "Each size is N times the one before (default: 4)", 1},
+    {"type", 'd', "NAME,...", 0, "Element types, or all (default: f32)", 1},
+    {"reduce", 'o', "NAME,...", 0, "Reduction operators, or all (default: sum)", 1},
+    {"in-place", KEY_IN_PLACE, NULL, 0, "Measure in place only (default: both)", 1},
+    {"out-of-place", KEY_OUT_OF_PLACE, NULL, 0, "Measure out of place only (default: both)", 1},
+    {"root", 'r', "RANK", 0, "Root of operations that have one (default: 0)", 1},
+    {"tags", KEY_TAGS, "N", 0, "Operations in flight at once, each with its own tag (default: 1)",
+     1},
     {NULL, 0, NULL, 0, "How it is measured:", 2},
-    {"warmup", 'w', "N", 0, "Batches before the timed ones (5)", 2},
-    {"iters", 'n', "N", 0, "Timed batches; 0: as many as the budget allows (0)", 2},
-    {"budget", KEY_BUDGET, "SECONDS", 0, "Time for one line, with --iters 0 (0.2)", 2},
+    {"warmup", 'w', "N", 0, "Untimed batches before the timed ones (default: 5)", 2},
+    {"iters", 'n', "N", 0, "Timed batches; 0: as many as the budget allows (default: 0)", 2},
+    {"budget", KEY_BUDGET, "SECONDS", 0,
+     "Time for each line of the table, with --iters 0 (default: 0.2)", 2},
     {"sync", KEY_SYNC, NULL, 0, "Align the ranks by a barrier before each batch", 2},
-    {"check", 'c', "N", 0, "Batches whose every element is compared; 0: none (1)", 2},
+    {"check", 'c', "N", 0, "Batches of which every element is checked; 0: none (default: 1)", 2},
     {"spoil", KEY_SPOIL, "RANK", 0,
      "Flip a bit of RANK's results before they are checked, to see the check find it", 2},
     {NULL, 0, NULL, 0, "What carries it out:", 3},
-    {"loop", KEY_LOOP, "MODE", 0, "thread: the loop has a thread; manual: the rank turns it", 3},
-    {"spin-us", KEY_SPIN_US, "N", 0, "Microseconds that a wait polls before it sleeps", 3},
-    {"algorithm", KEY_ALGORITHM, "NAME", 0, "For every collective that has it", 3},
-    {"numerics", KEY_NUMERICS, "NAME", 0, "canonical, fast or exact (canonical)", 3},
+    {"loop", KEY_LOOP, "MODE", 0,
+     "thread: the loop has a thread of its own; manual: the rank turns it (default: thread)", 3},
+    {"spin-us", KEY_SPIN_US, "N", 0, "How long a wait polls before it sleeps, in microseconds", 3},
+    {"algorithm", KEY_ALGORITHM, "NAME", 0, "Use this algorithm for every collective that has it",
+     3},
+    {"numerics", KEY_NUMERICS, "NAME", 0,
+     "How sums are formed: canonical, fast or exact (default: canonical)", 3},
     {NULL, 0, NULL, 0, "Where it is written:", 4},
-    {"csv", KEY_CSV, "FILE", 0, "Comma-separated values too; -: instead of the table", 4},
-    {"json", KEY_JSON, "FILE", 0, "JSON too; -: instead of the table", 4},
+    {"csv", KEY_CSV, "FILE", 0,
+     "Write comma-separated values too; -: print them instead of the table", 4},
+    {"json", KEY_JSON, "FILE", 0, "Write JSON too; -: print it instead of the table", 4},
     {"tune", KEY_TUNE, "FILE", 0,
-     "Measure every algorithm of every collective; write a table of the fastest, for TCDIST_TUNE; "
-     "-: instead of the table of times",
+     "Measure every algorithm of every collective and write a table of the fastest, for "
+     "TCDIST_TUNE; -: print it instead of the table of times",
      4},
-    {NULL, 0, NULL, 0, "Else:", -1},
     {0},
 };
 
 static size_t parse_number(const char *arg, size_t low, size_t high, struct argp_state *state)
+{
+    char *end;
+    unsigned long long value;
+
+    errno = 0;
+    value = strtoull(arg, &end, 10);
+    if (errno != 0 || end == arg || *arg == '-' || *end != '\0' || value < low || value > high)
+        argp_error(state, "'%s' is not a number from %zu to %zu", arg, low, high);
+    return (size_t)value;
+}
+
+/* Bytes: 4096, 4K, 4KB and 4KiB are the same, as nccl-tests have it. */
+static size_t parse_bytes(const char *arg, struct argp_state *state)
 {
     static const char units[] = "KMG";
     char *end;
@@ -83,15 +103,19 @@ static size_t parse_number(const char *arg, size_t low, size_t high, struct argp
 
     errno = 0;
     value = strtoull(arg, &end, 10);
-    unit = *end == '\0' ? NULL : strchr(units, *end);
-    if (unit != NULL && high == BYTES_MAX) {
+    if (errno != 0 || end == arg || !isdigit((unsigned char)*arg))
+        value = BYTES_MAX + 1;
+    unit = *end == '\0' ? NULL : strchr(units, toupper((unsigned char)*end));
+    if (unit != NULL) {
         int shift = 10 * (int)(unit - units + 1);
 
         value = value > BYTES_MAX >> shift ? BYTES_MAX + 1 : value << shift;
-        end++;
+        end += end[1] == 'i' && end[2] == 'B' ? 2 : 1;
     }
-    if (errno != 0 || end == arg || *arg == '-' || *end != '\0' || value < low || value > high)
-        argp_error(state, "'%s' is no number from %zu to %zu", arg, low, high);
+    if (*end == 'B')
+        end++;
+    if (*end != '\0' || value < 1 || value > BYTES_MAX)
+        argp_error(state, "'%s' is not a size from 1 to 1024G, such as 4096, 4K, 4KiB or 1G", arg);
     return (size_t)value;
 }
 
@@ -101,7 +125,7 @@ static double parse_seconds(const char *arg, struct argp_state *state)
     double value = strtod(arg, &end);
 
     if (end == arg || *end != '\0' || !(value > 0 && value < COUNT_MAX))
-        argp_error(state, "'%s' is no number of seconds", arg);
+        argp_error(state, "'%s' is not a number of seconds", arg);
     return value;
 }
 
@@ -187,7 +211,7 @@ static int parse_numerics(const char *arg, struct argp_state *state)
     for (int numerics = TC_NUMERICS_CANONICAL; numerics <= TC_NUMERICS_EXACT; numerics++)
         if (strcmp(arg, options_numerics_name(numerics)) == 0)
             return numerics;
-    argp_error(state, "'%s' is none of canonical, fast and exact", arg);
+    argp_error(state, "'%s' is not one of canonical, fast and exact", arg);
     return TC_NUMERICS_CANONICAL;
 }
 
@@ -209,10 +233,10 @@ static error_t parse_what(int key, char *arg, struct argp_state *state)
         choose(&options->operations, arg, operation_name, state);
         return 0;
     case 'b':
-        options->bytes_min = parse_number(arg, 1, BYTES_MAX, state);
+        options->bytes_min = parse_bytes(arg, state);
         return 0;
     case 'e':
-        options->bytes_max = parse_number(arg, 1, BYTES_MAX, state);
+        options->bytes_max = parse_bytes(arg, state);
         return 0;
     case 'f':
         options->factor = parse_number(arg, 2, COUNT_MAX, state);
@@ -319,7 +343,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         options->tune_path = arg;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "'%s' is not an option", arg);
+        argp_error(state, "unexpected argument '%s': operations are named by --op", arg);
         return 0;
     case ARGP_KEY_END:
         finish_options(options, state);
