@@ -101,6 +101,7 @@ static void mistakes_are_told(void **state)
         {"tcconfig", "--hosts=a", "--backend=mpi"},
         {"tcconfig", "--hosts=a", "--form=xml"},
         {"tcconfig", "--hostfile=/no/such"},
+        {"tcconfig", "a"},
         {"tcconfig", "--agent=1/1/1/1"},
         {"tcconfig", "--agent=0/1/x"},
     };
@@ -114,6 +115,18 @@ static void mistakes_are_told(void **state)
         assert_int_equal(run.exit_code, 2);
         tool_close(&run);
     }
+}
+
+static void names_that_are_possible_are_listed(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL, (const char *const[]){"tcconfig", "--hosts=a", "--backend=foo", NULL});
+    tool_finish(&run);
+    assert_non_null(
+        strstr(run.err.data, "'foo' is not one of any, ring, tcp, rdma, jaccl, jaccl-ring"));
+    tool_close(&run);
 }
 
 /* ---- With hosts ------------------------------------------------------------------------------ */
@@ -284,6 +297,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(this_host_alone_is_described),
         cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(names_that_are_possible_are_listed),
         cmocka_unit_test(a_mesh_becomes_a_host_file_for_tcrun),
         cmocka_unit_test(hosts_without_a_mesh_are_ordered_as_a_ring),
         cmocka_unit_test(hosts_without_a_ring_are_no_group),

@@ -15,7 +15,7 @@ double command_line_number(const char *arg, double least, double most, struct ar
     errno = 0;
     value = strtod(arg, &end);
     if (errno != 0 || end == arg || *end != '\0' || !(value >= least && value <= most))
-        argp_error(state, "'%s' is no number from %g to %g", arg, least, most);
+        argp_error(state, "'%s' is not a number from %g to %g", arg, least, most);
     return value;
 }
 

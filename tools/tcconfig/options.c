@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,37 +34,52 @@ const char *argp_program_version = COMMAND_LINE_VERSION("tcconfig");
 
 static const struct argp_option argp_options[] = {
     {NULL, 0, NULL, 0, "Which hosts:", 1},
-    {"hosts", KEY_HOSTS, "HOST[:N],...", 0, "These hosts, with N ranks on each (1)", 0},
-    {"hostfile", KEY_HOSTFILE, "FILE", 0, "The hosts of FILE", 0},
-    {"ssh", KEY_SSH, "COMMAND", 0, "Reach other hosts by COMMAND, which may have options (ssh)", 0},
+    {"hosts", KEY_HOSTS, "HOST[:N],...", 0,
+     "The hosts to look at, with N ranks on each (default: 1)", 0},
+    {"hostfile", KEY_HOSTFILE, "FILE", 0, "Look at the hosts that FILE lists", 0},
+    {"ssh", KEY_SSH, "COMMAND", 0,
+     "Reach other hosts by COMMAND, which may include options (default: ssh)", 0},
     {"remote-tcconfig", KEY_REMOTE, "PATH", 0,
-     "Where tcconfig is on other hosts (where it is here, or on their PATH)", 0},
+     "Path of tcconfig on other hosts (default: the same as here, or on their PATH)", 0},
     {"ignore-unreachable", KEY_IGNORE, NULL, 0, "Go on without hosts that can't be reached", 0},
-    {NULL, 0, NULL, 0, "What counts:", 2},
-    {"over", KEY_OVER, "KIND", 0, "Links of one kind: any, ethernet or thunderbolt (any)", 0},
+    {NULL, 0, NULL, 0, "What is looked for:", 2},
+    {"over", KEY_OVER, "KIND", 0,
+     "Use links of one kind: any, ethernet or thunderbolt (default: any)", 0},
     {"backend", KEY_BACKEND, "NAME", 0,
-     "What is to carry the group: any, ring, tcp, rdma, jaccl or jaccl-ring (the best there is)",
+     "How ranks are to be connected: any, ring, tcp, rdma, jaccl or jaccl-ring (default: the best "
+     "that is possible)",
      0},
-    {"try", KEY_TRY, "SECONDS", 0, "Wait so long for an address to answer (2)", 0},
-    {"large", KEY_LARGE, "MIB", 0, "Send so much to measure a speed; 0: measure none (8)", 0},
+    {"try", KEY_TRY, "SECONDS", 0, "How long to wait for an address to answer (default: 2)", 0},
+    {"large", KEY_LARGE, "MIB", 0,
+     "How much to send to measure a speed; 0: measure none (default: 8)", 0},
     {NULL, 0, NULL, 0, "What is made of it:", 3},
     {"output-hostfile", KEY_OUTPUT, "FILE", 0, "Write the host file to FILE", 0},
     {"output", KEY_OUTPUT, "FILE", OPTION_ALIAS, NULL, 0},
-    {"form", KEY_FORM, "FORM", 0, "Of the host file: dictionary, list or plain (dictionary)", 0},
-    {"env", KEY_ENV, "NAME=VALUE", 0, "A variable for the ranks, in the host file", 0},
-    {"dot", KEY_DOT, NULL, 0, "Draw who reaches whom for GraphViz, and nothing else", 0},
-    {"auto-setup", KEY_SETUP, NULL, 0, "Give addresses to links that have none, as root there", 0},
-    {"no-auto-setup", KEY_NO_SETUP, NULL, 0, "Only say the commands that would (default)", 0},
-    {"verbose", KEY_VERBOSE, NULL, 0, "Say each address that was tried", 0},
+    {"form", KEY_FORM, "FORM", 0,
+     "Form of the host file: dictionary, list or plain (default: dictionary)", 0},
+    {"env", KEY_ENV, "NAME=VALUE", 0, "Put a variable for the ranks into the host file", 0},
+    {"dot", KEY_DOT, NULL, 0, "Print who reaches whom as a graph for GraphViz, and nothing else",
+     0},
+    {"auto-setup", KEY_SETUP, NULL, 0,
+     "Give addresses to links that have none; needs root on the hosts", 0},
+    {"no-auto-setup", KEY_NO_SETUP, NULL, 0, "Only print the commands for that (default)", 0},
+    {"verbose", KEY_VERBOSE, NULL, 0, "Report each address that was tried", 0},
     {0},
 };
 
 static int choose(const char *arg, const char *const *names, struct argp_state *state)
 {
-    for (int i = 0; names[i] != NULL; i++)
+    char all[128] = "";
+    size_t len = 0;
+
+    for (int i = 0; names[i] != NULL; i++) {
         if (strcmp(arg, names[i]) == 0)
             return i;
-    argp_error(state, "'%s' is not known here", arg);
+        if (len < sizeof all)
+            len +=
+                (size_t)snprintf(all + len, sizeof all - len, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    argp_error(state, "'%s' is not one of %s", arg, all);
     return 0;
 }
 
@@ -139,6 +155,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_LARGE:
         options->large_bytes = (size_t)(command_line_number(arg, 0, 65536, state) * 1048576);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument '%s': hosts are named by --hosts", arg);
         return 0;
     case ARGP_KEY_END:
         if (options->hosts.count == 0)
