@@ -21,12 +21,15 @@ const char *argp_program_version = COMMAND_LINE_VERSION("tcdump");
 
 static const struct argp_option argp_options[] = {
     {"chrome", KEY_CHROME, "FILE", 0, "Write a timeline for Chrome's viewer and Perfetto", 0},
-    {"html", KEY_HTML, "FILE", 0, "Write a timeline as a page that needs nothing else", 0},
-    {"json", KEY_JSON, "FILE", 0, "Write what was found as JSON; - is standard output", 0},
-    {"late", KEY_LATE, "MS", 0, "Tell of ranks that come so much later than the others (50)", 0},
-    {"slow", KEY_SLOW, "FACTOR", 0, "Tell of links that take so many times as long (4)", 0},
-    {"all-jobs", KEY_ALL, NULL, 0, "Take in the traces of earlier jobs in the same folder", 0},
-    {"quiet", 'q', NULL, 0, "No report in words", 0},
+    {"html", KEY_HTML, "FILE", 0, "Write a timeline as a self-contained HTML page", 0},
+    {"json", KEY_JSON, "FILE", 0, "Write what was found as JSON; -: print it instead of the report",
+     0},
+    {"late", KEY_LATE, "MS", 0,
+     "Report ranks that come at least this much later than the others (default: 50)", 0},
+    {"slow", KEY_SLOW, "FACTOR", 0,
+     "Report links that take at least FACTOR times as long as the others (default: 4)", 0},
+    {"all-jobs", KEY_ALL, NULL, 0, "Include the traces of earlier jobs in the same folder", 0},
+    {"quiet", 'q', NULL, 0, "Print no report", 0},
     {0},
 };
 
@@ -38,7 +41,7 @@ static double parse_number(const char *arg, double least, struct argp_state *sta
     errno = 0;
     value = strtod(arg, &end);
     if (errno != 0 || end == arg || *end != '\0' || !(value >= least && value <= 1e9))
-        argp_error(state, "'%s' is no number from %g to 1e9", arg, least);
+        argp_error(state, "'%s' is not a number from %g to 1e9", arg, least);
     return value;
 }
 

@@ -25,7 +25,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         *is_json = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "'%s' is too much: there are options alone", arg);
+        argp_error(state, "unexpected argument '%s'", arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

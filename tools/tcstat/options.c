@@ -13,12 +13,14 @@ enum { KEY_PROMETHEUS = 256, KEY_LISTEN, KEY_ALL };
 const char *argp_program_version = COMMAND_LINE_VERSION("tcstat");
 
 static const struct argp_option argp_options[] = {
-    {"watch", 'w', NULL, 0, "Look again and again, until a signal ends it", 0},
-    {"interval", 'i', "SECONDS", 0, "Time between two looks, which rates are taken over (1)", 0},
-    {"prometheus", KEY_PROMETHEUS, NULL, 0, "Print the counts as text for a scraper, once", 0},
+    {"watch", 'w', NULL, 0, "Keep looking until interrupted", 0},
+    {"interval", 'i', "SECONDS", 0,
+     "Time between two looks, over which rates are computed (default: 1)", 0},
+    {"prometheus", KEY_PROMETHEUS, NULL, 0,
+     "Print the counts once, in the text format of Prometheus", 0},
     {"listen", KEY_LISTEN, "PORT", 0,
-     "Give that text to whoever asks at http://127.0.0.1:PORT/metrics; 0: any free port", 0},
-    {"all-jobs", KEY_ALL, NULL, 0, "Show earlier jobs in the same folder, too", 0},
+     "Serve the same at http://127.0.0.1:PORT/metrics; 0: any free port", 0},
+    {"all-jobs", KEY_ALL, NULL, 0, "Include earlier jobs in the same folder", 0},
     {0},
 };
 
