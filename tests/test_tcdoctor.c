@@ -55,7 +55,30 @@ static void a_process_alone_is_well(void **state)
     tool_finish(&run);
     assert_int_equal(run.exit_code, 0);
     assert_says(&run, "rank 0 of 1: ");
+    assert_says(&run, "this rank was alone");
     tool_close(&run);
+}
+
+/* 1 is for what is found in a job that was examined. */
+static void what_can_not_be_examined_is_exit_code_2(void **state)
+{
+    static const char *const mistakes[][5] = {
+        {"tcdoctor", "--hosts=nosuch", "--ssh=false"},
+        {"tcdoctor", "--hosts=a;b"},
+        {"tcdoctor", "nosuch"},
+        {"tcdoctor", "--ssh=false"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        struct tool_run run;
+
+        tool_start(&run, NULL, mistakes[i]);
+        tool_finish(&run);
+        assert_int_equal(run.exit_code, 2);
+        assert_true(run.err.len > 0);
+        tool_close(&run);
+    }
 }
 
 /* Each forms groups of its own, however many do so at a time. */
@@ -263,6 +286,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_of_this_host_are_well),
         cmocka_unit_test(a_process_alone_is_well),
+        cmocka_unit_test(what_can_not_be_examined_is_exit_code_2),
         cmocka_unit_test(jobs_side_by_side_do_not_meet),
         cmocka_unit_test(who_does_not_come_is_named),
         cmocka_unit_test(a_place_that_is_a_file_does_too),

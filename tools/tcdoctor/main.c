@@ -33,9 +33,9 @@ struct doctor {
 /* tcrun, where this program is or on the path, starts this one as ranks. */
 static int become_tcrun(const struct options *options)
 {
-    char self[PATH_MAX] = "", path[PATH_MAX + 16], numbers[3][40];
+    char self[PATH_MAX] = "", path[PATH_MAX + 16], numbers[3][40], trouble[32];
     ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-    char **argv = calloc(options->tcrun_count + 12, sizeof *argv), *slash;
+    char **argv = calloc(options->tcrun_count + 13, sizeof *argv), *slash;
     size_t n = 0;
 
     if (len <= 0 || argv == NULL)
@@ -47,9 +47,12 @@ static int become_tcrun(const struct options *options)
     (void)snprintf(numbers[1], sizeof numbers[1], "--try=%g", options->try_ms / 1000.0);
     (void)snprintf(numbers[2], sizeof numbers[2], "--large=%g",
                    (double)options->large_bytes / 1048576);
+    /* 1 is what rank 0 ends with when it has found something. */
+    (void)snprintf(trouble, sizeof trouble, "--trouble-exit=%d", EXIT_TROUBLE);
     argv[n++] = (char *)"tcrun";
     argv[n++] = (char *)"--no-prefix";
     argv[n++] = (char *)"--stdin=none";
+    argv[n++] = trouble;
     for (size_t i = 0; i < options->tcrun_count; i++)
         argv[n++] = options->tcrun[i];
     argv[n++] = (char *)"--";
@@ -207,7 +210,10 @@ static int conclude(const struct doctor *doctor)
     if (!doctor->options->is_quiet)
         report_write(stdout, &known);
     found = verdict_write(stdout, &known);
-    if (found == 0 && !doctor->options->is_quiet)
+    if (found == 0 && !doctor->options->is_quiet && known.size == 1)
+        printf("all is well: the collective has the right result; this rank was alone: to examine "
+               "more, give -n N, --hosts or --hostfile, or let a launcher start tcdoctor\n");
+    else if (found == 0 && !doctor->options->is_quiet)
         printf("all is well: every rank reaches every other one, and the collective has the right "
                "result\n");
     return found > 0 ? EXIT_FOUND : 0;

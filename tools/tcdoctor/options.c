@@ -3,6 +3,7 @@
 #include "options.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "command_line.h"
 
@@ -22,18 +23,22 @@ enum { TIMEOUT_MS = 10000, TRY_MS = 3000, LARGE_BYTES = 8 << 20 };
 const char *argp_program_version = COMMAND_LINE_VERSION("tcdoctor");
 
 static const struct argp_option argp_options[] = {
-    {NULL, 0, NULL, 0, "By itself, with tcrun's options:", 1},
+    {NULL, 0, NULL, 0, "To start a job by itself, with tcrun's options:", 1},
     {"ranks", 'n', "N", 0, "Examine N ranks", 0},
-    {"hosts", KEY_HOSTS, "HOST[:N],...", 0, "Examine ranks on these hosts", 0},
-    {"hostfile", KEY_HOSTFILE, "FILE", 0, "Examine ranks on the hosts of FILE", 0},
-    {"repeat-hosts", KEY_REPEAT, "N", 0, "So many times the ranks on each host", 0},
-    {"ssh", KEY_SSH, "COMMAND", 0, "Reach other hosts by COMMAND", 0},
-    {"remote-tcrun", KEY_REMOTE, "PATH", 0, "Where tcrun is on other hosts", 0},
+    {"hosts", KEY_HOSTS, "HOST[:N],...", 0, "Examine ranks on these hosts, N on each (default: 1)",
+     0},
+    {"hostfile", KEY_HOSTFILE, "FILE", 0, "Examine ranks on the hosts that FILE lists", 0},
+    {"repeat-hosts", KEY_REPEAT, "N", 0,
+     "Multiply the number of ranks on each host by N (default: 1)", 0},
+    {"ssh", KEY_SSH, "COMMAND", 0,
+     "Reach other hosts by COMMAND, which may include options (default: ssh)", 0},
+    {"remote-tcrun", KEY_REMOTE, "PATH", 0, "Path of tcrun on other hosts", 0},
     {NULL, 0, NULL, 0, "What is tried:", 2},
-    {"timeout", KEY_TIMEOUT, "SECONDS", 0, "Wait so long for other ranks (10)", 0},
-    {"try", KEY_TRY, "SECONDS", 0, "Wait so long for an address to answer (3)", 0},
-    {"large", KEY_LARGE, "MIB", 0, "Send so much between each two; 0: nothing (8)", 0},
-    {"quiet", 'q', NULL, 0, "Say what is wrong, and nothing else", 0},
+    {"timeout", KEY_TIMEOUT, "SECONDS", 0, "How long to wait for other ranks (default: 10)", 0},
+    {"try", KEY_TRY, "SECONDS", 0, "How long to wait for an address to answer (default: 3)", 0},
+    {"large", KEY_LARGE, "MIB", 0,
+     "How much to send between each two ranks to measure a speed; 0: nothing (default: 8)", 0},
+    {"quiet", 'q', NULL, 0, "Print what is wrong, and nothing else", 0},
     {0},
 };
 
@@ -51,6 +56,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case 'n':
+        if (strcmp(arg, "p") == 0 && state->next < state->argc) /* -np N, as mpirun has it */
+            arg = state->argv[state->next++];
         pass_on(options, "--ranks", arg);
         options->is_launched = true;
         return 0;
@@ -76,9 +83,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case 'q':
         options->is_quiet = true;
         return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument '%s': hosts are named by --hosts", arg);
+        return 0;
     case ARGP_KEY_END:
         if (options->tcrun_count > 0 && !options->is_launched)
-            argp_error(state, "these options need hosts, or a number of ranks");
+            argp_error(state, "%s needs hosts or a number of ranks: --hosts, --hostfile or -n",
+                       options->tcrun[0]);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -80,7 +80,7 @@ static void hear(struct job *job, struct link *link, const struct link_message *
         output_say(&job->output, "%s cannot listen at %s, where the ranks are to meet: %s",
                    name_of(job, link), world_address(&job->options->world, 0, 0),
                    strerror(message->value));
-        job_conclude(job, EXIT_TROUBLE);
+        job_conclude(job, job->options->trouble_exit);
         job_end(job, SIGTERM);
         break;
     case LINK_SAID:
@@ -206,7 +206,7 @@ static bool is_meeting_known(struct job *job)
     }
     output_say(&job->output, "cannot listen at %s, where the ranks are to meet: %s", address,
                strerror(error));
-    job_conclude(job, EXIT_TROUBLE);
+    job_conclude(job, job->options->trouble_exit);
     job_end(job, SIGTERM);
     return false;
 }

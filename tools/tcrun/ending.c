@@ -127,6 +127,8 @@ void job_advance(struct job *job, int64_t now_ms)
 static void tell_no_exec(struct job *job, int error)
 {
     output_say(&job->output, "cannot run '%s': %s", job->options->command[0], strerror(error));
+    if (job->options->trouble_exit != EXIT_TROUBLE)
+        job_conclude(job, job->options->trouble_exit);
     job_conclude(job, error == ENOENT ? EXIT_NOT_FOUND : EXIT_NO_EXEC);
 }
 
@@ -143,7 +145,7 @@ static void tell_no_start(struct job *job, unsigned rank, int error)
 {
     output_say(&job->output, "cannot start rank %u of %u: %s%s", rank, job->options->ranks,
                strerror(error), hint_for(error));
-    job_conclude(job, EXIT_TROUBLE);
+    job_conclude(job, job->options->trouble_exit);
 }
 
 void job_tell_ended(struct job *job, const struct rank *rank, int status)
@@ -189,7 +191,7 @@ static void tell_lost(struct job *job, const struct link *link)
     else
         output_say(&job->output, "%s is lost, with its %u ranks, the first of them rank %u: %s",
                    name, link->rank_count, link->ranks[0], why);
-    job_conclude(job, EXIT_TROUBLE);
+    job_conclude(job, job->options->trouble_exit);
 }
 
 void job_fail(struct job *job, const struct failure *failure)

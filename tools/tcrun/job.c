@@ -122,7 +122,7 @@ static void check_output(struct job *job)
         return;
     if (error != EPIPE)
         output_say(&job->output, "cannot write the output of the ranks: %s", strerror(error));
-    job_conclude(job, error == EPIPE ? EXIT_SIGNAL + SIGPIPE : EXIT_TROUBLE);
+    job_conclude(job, error == EPIPE ? EXIT_SIGNAL + SIGPIPE : job->options->trouble_exit);
     job_end(job, SIGTERM);
 }
 
@@ -132,7 +132,7 @@ static void check_input(struct job *job)
         return;
     output_say(&job->output, "cannot keep the input for ranks that have yet to read it: %s",
                strerror(job->input.error));
-    job_conclude(job, EXIT_TROUBLE);
+    job_conclude(job, job->options->trouble_exit);
     job_end(job, SIGTERM);
 }
 
@@ -286,7 +286,7 @@ int job_run(const struct options *options, const struct inherited *inherited,
 {
     struct job *job = calloc(1, sizeof *job);
     int error = ENOMEM;
-    int exit_code = EXIT_TROUBLE;
+    int exit_code = options->trouble_exit;
 
     if (job != NULL) {
         job->options = options;

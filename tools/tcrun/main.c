@@ -62,10 +62,10 @@ int main(int argc, char **argv)
     if (options.cwd != NULL && chdir(options.cwd) != 0) {
         dprintf(STDERR_FILENO, "tcrun: cannot change to '%s': %s\n", options.cwd, strerror(errno));
         options_fini(&options);
-        return EXIT_TROUBLE;
+        return options.trouble_exit;
     }
     if (options.prints_command) {
-        exit_code = describe(&options) ? 0 : EXIT_TROUBLE;
+        exit_code = describe(&options) ? 0 : options.trouble_exit;
         options_fini(&options);
         return exit_code;
     }
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
         dprintf(STDERR_FILENO, "tcrun: cannot write the timeline to '%s': %s\n", options.timeline,
                 strerror(errno));
         options_fini(&options);
-        return EXIT_TROUBLE;
+        return options.trouble_exit;
     }
     launch_raise_limit(options.ranks, &inherited);
     take_signals(&inherited, &signals);

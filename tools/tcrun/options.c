@@ -35,7 +35,8 @@ enum {
     KEY_CONNECT,
     KEY_INPUT,
     KEY_TIMELINE,
-    KEY_PRINT
+    KEY_PRINT,
+    KEY_TROUBLE_EXIT
 };
 
 const char *argp_program_version = COMMAND_LINE_VERSION("tcrun");
@@ -88,6 +89,7 @@ static const struct argp_option argp_options[] = {
      "Give up a host that has been silent for this long; 0: never (default: 3)", 0},
     {"connect-timeout", KEY_CONNECT, "SECONDS", 0,
      "Give up on a host that has not answered after this time (default: 30)", 0},
+    {"trouble-exit", KEY_TROUBLE_EXIT, "CODE", OPTION_HIDDEN, NULL, 0}, /* of tcdoctor */
     {0},
 };
 
@@ -187,6 +189,9 @@ static error_t parse_host_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_CONNECT:
         options->connect_ms = parse_seconds(arg, state);
+        return 0;
+    case KEY_TROUBLE_EXIT:
+        options->trouble_exit = (int)parse_number(arg, 125, "exit code", state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -305,6 +310,7 @@ void options_parse(struct options *options, int argc, char **argv)
                                 .repeat = 1,
                                 .connections = 1,
                                 .ssh = "ssh",
+                                .trouble_exit = EXIT_TROUBLE,
                                 .beat_ms = BEAT_SECONDS * 1000,
                                 .connect_ms = CONNECT_SECONDS * 1000,
                                 .grace_ms = GRACE_SECONDS * 1000};

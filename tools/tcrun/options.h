@@ -41,7 +41,8 @@ struct options {
     bool is_verbose;
     char key[KEY_ROOM]; /* that ranks prove themselves by; "": what the environment has */
     bool encrypts;
-    char **command; /* NULL at its end, as for exec */
+    int trouble_exit; /* instead of EXIT_TROUBLE, for a program whose ranks mean something by it */
+    char **command;   /* NULL at its end, as for exec */
 };
 
 /* Exit codes of tcrun itself; other codes are those of a rank. */
