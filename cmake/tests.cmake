@@ -14,7 +14,6 @@
 #
 # The tests of the tree itself carry the label "house", those of one thread the label "single".
 
-pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 set(run_test ${PROJECT_SOURCE_DIR}/tests/run_test.sh)
 
 # ---- What the tests share ---------------------------------------------------------------------
@@ -307,6 +306,7 @@ if(NOT TCDIST_SANITIZE)
 endif()
 tcdist_add_house_test(completion
     ${house}/check_completion.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+tcdist_add_house_test(needs ${house}/check_needs.sh ${PROJECT_SOURCE_DIR})
 tcdist_add_house_test(scripts ${house}/check_scripts.sh ${PROJECT_SOURCE_DIR})
 if(NOT TCDIST_SANITIZE)
     tcdist_add_house_test(exports
