@@ -306,6 +306,7 @@ if(NOT TCDIST_SANITIZE)
 endif()
 tcdist_add_house_test(completion
     ${house}/check_completion.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+tcdist_add_house_test(dev ${house}/check_dev.sh ${PROJECT_SOURCE_DIR})
 tcdist_add_house_test(needs ${house}/check_needs.sh ${PROJECT_SOURCE_DIR})
 tcdist_add_house_test(scripts ${house}/check_scripts.sh ${PROJECT_SOURCE_DIR})
 if(NOT TCDIST_SANITIZE)
