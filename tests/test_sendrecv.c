@@ -271,6 +271,31 @@ static void bad_calls_are_refused_at_once(void **state)
     assert_int_equal(tc_dist_health(world.group[0], NULL), TC_OK);
 }
 
+static void who_waits_for_itself_is_told_what_to_do(void **state)
+{
+    int64_t value = 0;
+    tc_options options;
+
+    (void)state;
+    tc_options_default(&options);
+    options.timeout_ms = 50;
+    for (int is_recv = 0; is_recv < 2; is_recv++) {
+        tc_future *future =
+            is_recv ? tc_recv_async(world.group[1], 77, &value, 1, TC_DTYPE_I64, 1, &options)
+                    : tc_send_async(world.group[1], 76, &value, 1, TC_DTYPE_I64, 1, &options);
+        const char *says = is_recv ? "rank 1 still waits for its own send: start that first, by "
+                                     "tc_send_async or on another thread"
+                                   : "rank 1 still waits for its own recv: start that first, by "
+                                     "tc_recv_async or on another thread";
+
+        assert_int_equal(world_wait(&world, future), TC_ERR_TIMEOUT);
+        assert_int_equal(tc_future_error(future)->rank, 1);
+        assert_non_null(strstr(tc_future_error(future)->message, says));
+        tc_future_release(future);
+    }
+    assert_int_equal(tc_dist_health(world.group[1], NULL), TC_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +308,7 @@ int main(void)
         cmocka_unit_test(a_tag_is_used_again_and_again),
         cmocka_unit_test(a_ring_of_three_passes_everything_on),
         cmocka_unit_test(bad_calls_are_refused_at_once),
+        cmocka_unit_test(who_waits_for_itself_is_told_what_to_do),
     };
 
     return cmocka_run_group_tests(tests, open_world, close_world);

@@ -176,7 +176,8 @@ TC_API tc_status_t tc_reduce_scatter(tc_dist_ctx *group, const tc_buffer *in, tc
                                      size_t n_per_rank, tc_dtype_t dtype, tc_reduce_op_t op);
 
 /* Send the first n elements to a peer, in the order of the pair's calls; returns when the buffer
- * may be changed again, which may be before the peer receives.  Any thread. */
+ * may be changed again, which may be before the peer receives.  To this rank itself it waits for
+ * the receive: start that first, by tc_recv_async() or on another thread.  Any thread. */
 TC_API tc_status_t tc_send(tc_dist_ctx *group, const tc_buffer *buffer, size_t n, tc_dtype_t dtype,
                            int peer);
 

@@ -19,6 +19,7 @@
 #include "core/comm.h"
 #include "core/match.h"
 #include "core/mismatch.h"
+#include "core/self.h"
 #include "core/waiting.h"
 
 enum {
@@ -105,6 +106,9 @@ static void conclude(struct tci_op *op)
         blame(op, comm->rank, TC_REASON_NOT_ENTERED,
               "rank %d still waits for the futures to start after, %llu ms after the call",
               comm->rank, ms);
+    } else if (tci_self_is_meant(op)) {
+        blame(op, comm->rank, TC_REASON_NOT_ENTERED, "after %llu ms rank %d still waits for %s", ms,
+              comm->rank, tci_self_print(op, more, sizeof(more)));
     } else if (judge >= 0 && judge != comm->rank &&
                tci_hearing_of(comm, (uint32_t)judge, op->asked_ns) == TCI_HEAR_NOTHING) {
         blame(op, judge, TC_REASON_MACHINE_SILENT,

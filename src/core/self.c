@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/self.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/comm.h"
@@ -18,6 +19,17 @@ static struct tci_tag *partner_tag(const struct tci_op *op)
 bool tci_self_is_meant(const struct tci_op *op)
 {
     return op->args.peer == op->comm->rank;
+}
+
+/* A blocking call has to be the second one. */
+const char *tci_self_print(const struct tci_op *op, char *text, size_t text_bytes)
+{
+    const char *other = op->args.is_from_self ? "send" : "recv";
+
+    (void)snprintf(text, text_bytes,
+                   "its own %s: start that first, by tc_%s_async or on another thread", other,
+                   other);
+    return text;
 }
 
 void tci_self_run(struct tci_op *op)

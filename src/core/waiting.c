@@ -10,6 +10,7 @@
 #include "core/comm.h"
 #include "core/log.h"
 #include "core/match.h"
+#include "core/self.h"
 
 enum { WARN_RANKS = 8, WARN_TEXT = 112 }; /* named in a line, and the room of so many */
 
@@ -128,6 +129,10 @@ static void print_waits(const struct tci_op *op, char *text, size_t text_bytes)
         (void)snprintf(text, text_bytes, "the futures to start after");
         return;
     }
+    if (tci_self_is_meant(op)) {
+        (void)tci_self_print(op, text, text_bytes);
+        return;
+    }
     count = waited_for(op, ranks, WARN_RANKS + 1);
     if (count == 0 && op->args.peer >= 0)
         ranks[count++] = (uint32_t)op->args.peer;
@@ -165,6 +170,9 @@ void tci_waiting_describe(const struct tci_op *op, char *text, size_t text_bytes
 
     if (op->state == TCI_OP_WAITING)
         snprintf(text, text_bytes, "has called it %.1f s ago, and waits for the futures before", s);
+    else if (tci_self_is_meant(op))
+        snprintf(text, text_bytes, "has entered it %.1f s ago, and waits for its own %s", s,
+                 op->args.is_from_self ? "send" : "recv");
     else if (peer >= 0)
         snprintf(text, text_bytes, "has entered it %.1f s ago, and waits for rank %d", s, peer);
     else
