@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "core/base.h"
 #include "loop/state.h"
 #include "support/loop_room.h"
 
@@ -23,20 +24,28 @@ static bool is_armed(struct tci_source *source)
     return true;
 }
 
+static bool is_expecting; /* the source's answer */
+
 static bool expects_work(struct tci_source *source)
 {
     (void)source;
-    return true;
+    return is_expecting;
 }
 
 /* Nothing turns the loop but this test: the functions are called as tci_loop_run does. */
-static struct tci_loop *open_loop(struct tci_source *source)
+static struct tci_loop *open_loop_of(struct tci_source *source, int spin_us)
 {
-    struct tci_loop *loop = loop_open(TC_LOOP_MANUAL, -1);
+    struct tci_loop *loop = loop_open(TC_LOOP_MANUAL, spin_us);
 
+    is_expecting = true;
     *source = (struct tci_source){.poll = poll_nothing, .arm = is_armed, .expects = expects_work};
     loop->sources = source;
     return loop;
+}
+
+static struct tci_loop *open_loop(struct tci_source *source)
+{
+    return open_loop_of(source, -1);
 }
 
 static void close_loop(struct tci_loop *loop)
@@ -121,12 +130,127 @@ static void a_sleep_counts_once_and_what_comes_after_it_is_no_merit_of_the_spin(
     close_loop(loop);
 }
 
+/* ---- At times that the test sets ------------------------------------------------------------ */
+
+/* It is `now_ns`, and something was last done so long ago. */
+static void set_time(struct tci_loop *loop, uint64_t now_ns, uint64_t spun_ns)
+{
+    loop->now_ns = now_ns;
+    loop->is_now_stale = false;
+    loop->spin.progress_ns = now_ns - spun_ns;
+    loop->spin.is_on = true;
+}
+
+static uint64_t now_of(struct tci_loop *loop)
+{
+    loop->is_now_stale = true;
+    return tci_loop_now(loop);
+}
+
+static void a_core_that_comes_back_late_is_left_to_others(void **state)
+{
+    struct tci_source source;
+    struct tci_loop *loop = open_loop(&source);
+    uint64_t longest = loop->spin.limit_ns;
+
+    (void)state;
+    /* a millisecond ago is when it was let go */
+    set_time(loop, now_of(loop) - TCI_NS_PER_MS, 10 * TCI_NS_PER_US);
+    assert_false(tci_spin_goes_on(loop));
+    assert_int_equal(loop->spin.limit_ns, longest / 2);
+    /* at first nobody is let through */
+    set_time(loop, now_of(loop) - TCI_NS_PER_MS, 2 * TCI_NS_PER_US);
+    assert_true(tci_spin_goes_on(loop));
+    close_loop(loop);
+}
+
+static void a_long_one_is_as_long_as_the_longest(void **state)
+{
+    struct tci_source source;
+    struct tci_loop *loop = open_loop(&source);
+    uint64_t longest = loop->spin.limit_ns;
+    int tries = 0;
+
+    (void)state;
+    loop->spin.limit_ns = longest / 8;
+    loop->spin.is_probe = true;
+    do /* others may want the core */
+        set_time(loop, now_of(loop), longest / 2);
+    while (!tci_spin_goes_on(loop) && (loop->spin.is_probe = true) && ++tries < 100000);
+    assert_true(tries < 100000);
+    set_time(loop, now_of(loop), longest);
+    assert_false(tci_spin_goes_on(loop));
+    close_loop(loop);
+}
+
+static void ranks_that_share_cores_let_others_through_some_times(void **state)
+{
+    struct tci_source source;
+    struct tci_loop *loop = open_loop(&source);
+    uint64_t now = now_of(loop);
+    unsigned yields = 0;
+
+    (void)state;
+    tci_loop_set_local_ranks(loop, 100000);
+    set_time(loop, now, 0);
+    while (tci_spin_goes_on(loop) && yields < 1000)
+        yields++;
+    assert_true(yields > 1 && yields < 100);
+    tci_spin_begin(&loop->spin);
+    set_time(loop, now, 49 * TCI_NS_PER_US);
+    assert_true(tci_spin_goes_on(loop));
+    set_time(loop, now, 50 * TCI_NS_PER_US);
+    assert_false(tci_spin_goes_on(loop));
+    close_loop(loop);
+}
+
+static void a_spin_of_a_length_that_was_set_has_it(void **state)
+{
+    for (unsigned ranks = 1; ranks <= 100000; ranks += 99999) {
+        struct tci_source source;
+        struct tci_loop *loop = open_loop_of(&source, 300);
+        uint64_t now = now_of(loop);
+
+        (void)state;
+        tci_loop_set_local_ranks(loop, ranks);
+        for (int k = 0; k < 100; k++) {
+            set_time(loop, now, 299 * TCI_NS_PER_US);
+            assert_true(tci_spin_goes_on(loop));
+        }
+        set_time(loop, now, 300 * TCI_NS_PER_US);
+        assert_false(tci_spin_goes_on(loop));
+        close_loop(loop);
+    }
+}
+
+static void without_work_or_length_there_is_none(void **state)
+{
+    struct tci_source source;
+    struct tci_loop *loop = open_loop(&source);
+
+    (void)state;
+    set_time(loop, now_of(loop), 0);
+    assert_true(tci_spin_goes_on(loop));
+    is_expecting = false;
+    assert_false(tci_spin_goes_on(loop));
+    close_loop(loop);
+    loop = open_loop_of(&source, 0);
+    set_time(loop, now_of(loop), 0);
+    assert_false(tci_spin_goes_on(loop));
+    close_loop(loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_spin_for_nothing_halves_the_next_and_another_doubles_it),
         cmocka_unit_test(now_and_then_a_long_one_finds_out_that_cores_are_free_again),
         cmocka_unit_test(a_sleep_counts_once_and_what_comes_after_it_is_no_merit_of_the_spin),
+        cmocka_unit_test(a_core_that_comes_back_late_is_left_to_others),
+        cmocka_unit_test(a_long_one_is_as_long_as_the_longest),
+        cmocka_unit_test(ranks_that_share_cores_let_others_through_some_times),
+        cmocka_unit_test(a_spin_of_a_length_that_was_set_has_it),
+        cmocka_unit_test(without_work_or_length_there_is_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
