@@ -25,9 +25,10 @@
 #include "ring_group.h"
 #include "table.h"
 
-/* Beside the numbers of enum tci_tune, in what rank 0 tells: ranks have identities. */
-enum { NAMED = 4 };
-_Static_assert((int)TCI_TUNES <= (int)NAMED, "the bit above is free");
+/* Beside the numbers of enum tci_tune, in what rank 0 tells: ranks have identities; those of one
+ * host are linked over TCP, as rank 0 would be. */
+enum { NAMED = 4, WIRED = 8 };
+_Static_assert((int)TCI_TUNES <= (int)NAMED, "the bits above are free");
 
 /* A group on its way. */
 struct join {
@@ -203,6 +204,7 @@ static void place(const struct tci_agreed *agreed, const struct tci_hosts *hosts
 
     tci_figures_default(figures);
     figures->eager_bytes = agreed->eager_bytes;
+    figures->is_wired = (agreed->tune & WIRED) != 0;
     if (agreed->cores > 1)
         tci_figures_share(figures, per_host > 0 ? per_host : size, agreed->cores);
 }
@@ -353,6 +355,12 @@ static void stand_alone(struct join *join, const struct tci_agreed *agreed)
         stand(join, &(struct way){transport, transport}, agreed, NULL);
 }
 
+static bool is_wired(const struct join *join)
+{
+    return join->carrier == TCI_CARRY_TCP ||
+           (join->carrier == TCI_CARRY_ANY && !tci_near_may_share(join->context));
+}
+
 static void begin(struct tci_task *task)
 {
     struct join *join = tci_container_of(task, struct join, task);
@@ -379,7 +387,8 @@ static void begin(struct tci_task *task)
         .eager_bytes = config->eager_bytes,
         .numerics = (uint8_t)config->numerics,
         .check = (uint8_t)config->check,
-        .tune = (uint8_t)((unsigned)tci_config_tune(config) | (join->identity != NULL ? NAMED : 0)),
+        .tune = (uint8_t)((unsigned)tci_config_tune(config) | (join->identity != NULL ? NAMED : 0) |
+                          (is_wired(join) ? WIRED : 0)),
         .cores = (uint16_t)tci_min(tci_loop_cores(tci_loop_of(exec)), UINT16_MAX)};
     if (config->algorithm != NULL)
         snprintf(boot.mine.algorithm, sizeof(boot.mine.algorithm), "%s", config->algorithm);

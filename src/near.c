@@ -37,6 +37,11 @@ tc_status_t tci_near_check(struct tci_error *error)
     return TC_OK;
 }
 
+bool tci_near_may_share(const tc_context *context)
+{
+    return read_switch("TCDIST_SHM", IS_ON) == 1 && context->config.encryption <= 0;
+}
+
 static struct tci_transport *open_rdma(tc_context *context, struct tci_transport *tcp,
                                        const struct tci_boot_result *result,
                                        const struct tci_near_wish *wish)
@@ -67,8 +72,7 @@ struct tci_transport *tci_near_open(tc_context *context, struct tci_transport *t
                                     .size = (uint32_t)result->size,
                                     .hosts = result->hosts,
                                     .eager_bytes = (size_t)result->agreed.eager_bytes,
-                                    .is_on = read_switch("TCDIST_SHM", IS_ON) == 1 &&
-                                             !result->is_apart && context->config.encryption <= 0,
+                                    .is_on = tci_near_may_share(context) && !result->is_apart,
                                     .may_read = read_switch("TCDIST_SHM_CMA", MAY_READ) == 1};
 
     if (config.is_on && result->local_ranks > 1)

@@ -12,6 +12,9 @@
 /* Whether TCDIST_SHM and TCDIST_SHM_CMA are 0, 1 or not set: TC_OK, or the cause in error. */
 tc_status_t tci_near_check(struct tci_error *error);
 
+/* Whether ranks of this host share memory as far as settings go. */
+bool tci_near_may_share(const tc_context *context);
+
 /* What a group asks for besides its settings. */
 struct tci_near_wish {
     const char *url;         /* rdma://: RDMA over software devices too */

@@ -1,6 +1,7 @@
 /* test_tune.c - a group measures itself, and all ranks choose alike before and after. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: timeout 600 */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -215,6 +216,43 @@ static void a_group_is_refined_only_where_it_was_measured(void **state)
     }
 }
 
+static void expect_algorithm(const struct world *world, size_t bytes, tc_dtype_t dtype,
+                             const char *name)
+{
+    for (int r = 0; r < world->size; r++)
+        assert_string_equal(tc_algorithm(world->group[r], "allreduce", bytes / tc_dtype_size(dtype),
+                                         dtype, TC_REDUCE_SUM, NULL),
+                            name);
+}
+
+/* What was measured there and is not in the model: docs/performance.md. */
+static void over_tcp_on_one_host_few_ranks_choose_what_was_measured(void **state)
+{
+    struct world world;
+    cpu_set_t cores;
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(cores), &cores), 0);
+    assert_int_equal(setenv("TCDIST_SHM", "0", 1), 0);
+
+    world_open(&world, 2, NULL);
+    check_alike(&world);
+    if (CPU_COUNT(&cores) >= 2) {
+        expect_algorithm(&world, 256 << 10, TC_DTYPE_F32, "oneshot");
+        expect_algorithm(&world, 1 << 20, TC_DTYPE_BF16, "oneshot");
+        expect_algorithm(&world, 4 << 20, TC_DTYPE_F32, "direct");
+        expect_algorithm(&world, 1 << 20, TC_DTYPE_F8E4M3, "direct"); /* its folds take long */
+    }
+    world_close(&world);
+
+    world_open(&world, 4, NULL);
+    check_alike(&world);
+    if (CPU_COUNT(&cores) < 4)
+        expect_algorithm(&world, 4, TC_DTYPE_F32, "centralized");
+    world_close(&world);
+    assert_int_equal(unsetenv("TCDIST_SHM"), 0);
+}
+
 static void no_group_has_nothing_to_tune(void **state)
 {
     (void)state;
@@ -230,6 +268,7 @@ int main(void)
         cmocka_unit_test(an_unasked_measurement_leaves_fast_folds_alone),
         cmocka_unit_test(a_group_that_is_refined_as_it_runs_goes_on),
         cmocka_unit_test(a_group_is_refined_only_where_it_was_measured),
+        cmocka_unit_test(over_tcp_on_one_host_few_ranks_choose_what_was_measured),
         cmocka_unit_test(no_group_has_nothing_to_tune),
     };
 

@@ -288,6 +288,7 @@ static void take_told(const struct tci_choices *choices, const struct tci_ask *a
         uint32_t p = 0;
 
         if (told->coll != tci_coll_base(ask->coll) || told->numerics != ask->numerics ||
+            (told->is_swift && ask->fold != TCI_FOLD_WIDE && ask->fold != TCI_FOLD_HALF) ||
             (told->plan != NULL && !is_legal(told->plan, ask)))
             continue;
         while (told->plan != NULL && tci_plans[p] != told->plan)

@@ -31,6 +31,7 @@ struct tci_told {
     enum tci_coll coll;          /* with blocks of one length */
     uint64_t bytes;
     int numerics;
+    bool is_swift; /* counts for folds that run at the speed of memory, alone */
 };
 
 /* All choices of groups that are alike in size, segments and figures, shared by them.  Rows are

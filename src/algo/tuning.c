@@ -4,9 +4,11 @@
 
 #include <sched.h>
 
+#include "algo/algo.h"
 #include "algo/figures.h"
 #include "algo/refine.h"
 #include "core/assert.h"
+#include "core/base.h"
 
 static void fini(struct tci_comm *comm)
 {
@@ -16,11 +18,65 @@ static void fini(struct tci_comm *comm)
     tci_choices_unref(atomic_load(&comm->tuning.steady));
 }
 
+/* What was measured of all-reduces over TCP on one host, and the model does not know
+ * (docs/performance.md).  Two ranks: one round of whole payloads is faster than two of halves, for
+ * each round waits for the slower of two processors that copy, and payloads that lie in the cache
+ * are folded for next to nothing.  A few that share cores: what counts is how many messages there
+ * are in all, 2 (n - 1) through rank 0, and not how many rounds. */
+enum { LINES_MAX = 4, FEW_RANKS = 8 };
+
+struct range {
+    const struct tci_plan *plan;
+    uint64_t begin, end; /* bytes */
+};
+
+static bool find_range(const struct tci_comm *comm, const struct tci_figures *figures,
+                       struct range *range_out)
+{
+    bool share_cores = figures->load > 16;
+
+    if (figures->is_wired == 0 || figures->per_host > 0)
+        return false;
+    if (comm->size == 2 && !share_cores)
+        *range_out = (struct range){&tci_oneshot_allreduce, 96 << 10, 2 << 20};
+    else if (comm->size > 2 && comm->size <= FEW_RANKS && share_cores)
+        *range_out = (struct range){&tci_centralized_allreduce, 0, 96 << 10};
+    else
+        return false;
+    return true;
+}
+
+static size_t tell(const struct tci_comm *comm, const struct tci_figures *figures,
+                   struct tci_told *told)
+{
+    static const int numerics[] = {TC_NUMERICS_CANONICAL, TC_NUMERICS_FAST};
+    struct range range;
+    size_t count = 0;
+
+    if (!find_range(comm, figures, &range))
+        return 0;
+    for (size_t n = 0; n < TCI_LEN(numerics); n++) {
+        told[count] = (struct tci_told){.plan = range.plan,
+                                        .coll = TCI_COLL_ALLREDUCE,
+                                        .bytes = range.begin,
+                                        .numerics = numerics[n],
+                                        .is_swift = true};
+        told[count + 1] = told[count];
+        told[count + 1].plan = NULL;
+        told[count + 1].bytes = range.end;
+        count += 2;
+    }
+    TC_ASSERT(count <= LINES_MAX);
+    return count;
+}
+
 /* Those that the group begins with; the first thread to ask has them made. */
 static struct tci_choices *begin(struct tci_comm *comm, _Atomic(struct tci_choices *) *place,
                                  struct tci_figures figures)
 {
     struct tci_choices *choices, *none = NULL;
+    struct tci_told told[LINES_MAX];
+    size_t count;
 
     if (figures.load == 0) {
         tci_figures_default(&figures);
@@ -28,7 +84,8 @@ static struct tci_choices *begin(struct tci_comm *comm, _Atomic(struct tci_choic
             figures.eager_bytes = comm->eager_max;
     }
     figures.per_host = tci_hosts_most(comm->hosts);
-    choices = tci_choices_new(&figures, (uint32_t)comm->size, comm->segment_bytes, NULL, 0);
+    count = tell(comm, &figures, told);
+    choices = tci_choices_new(&figures, (uint32_t)comm->size, comm->segment_bytes, told, count);
     if (choices == NULL)
         return NULL;
     if (!atomic_compare_exchange_strong(place, &none, choices)) {

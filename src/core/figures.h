@@ -31,6 +31,7 @@ struct tci_figures {
     uint64_t eager_bytes;               /* longer messages wait for a credit */
     uint32_t per_host; /* ranks a host, one after the other; 0: all are on one host */
     uint32_t load;     /* ranks a core on the fullest host, in sixteenths; at least 16 */
+    uint64_t is_wired; /* 1: ranks of one host go over TCP, too; no padding: these are compared */
 };
 
 #endif

@@ -19,9 +19,9 @@
  *   ROW       0 size   4 rank   8 host   16 group id[16]   32 segment bytes   40 eager bytes
  *             48 numerics   49 algorithm[23]   72 ring or not   73 zero
  */
-/* The last of enum tci_tune, which this floor does not see, and the bit above: ranks have
- * identities. */
-enum { TUNE_MAX = 7 };
+/* The last of enum tci_tune, which this floor does not see, and the bits above: ranks have
+ * identities; those of one host are linked over TCP. */
+enum { TUNE_MAX = 15 };
 
 static const uint8_t magic[8] = {'t', 'c', 'd', 'i', 's', 't', '\r', '\n'};
 
