@@ -139,11 +139,6 @@ struct tci_loop *tci_loop_of(struct tci_exec *exec)
     return tci_container_of(exec, struct tci_loop, exec);
 }
 
-bool tci_loop_is_in_user(struct tci_loop *loop)
-{
-    return tci_loop_is_here(loop) && loop->is_in_user;
-}
-
 /* ---- Making and ending one ------------------------------------------------------------------ */
 
 static unsigned count_cores(void)

@@ -30,9 +30,6 @@ void tci_loop_await(struct tci_loop *loop, bool (*is_true)(void *arg), void *arg
 /* Whether no task is left; for the function given to tci_loop_await.  Loop thread. */
 bool tci_loop_is_drained(struct tci_loop *loop);
 
-/* Whether the caller is user code that the loop runs: a continuation.  Any thread. */
-bool tci_loop_is_in_user(struct tci_loop *loop);
-
 /* One turn for tc_poll and tc_dispatch; see there. */
 tc_status_t tci_loop_turn(struct tci_loop *loop, int timeout_ms);
 int tci_loop_fd(struct tci_loop *loop);

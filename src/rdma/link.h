@@ -252,7 +252,7 @@ enum {
     TCI_RDMA_ROOM_SINCE, /* the same: when it was revoked; its status is in TCI_ROOM_DONE then */
     TCI_RDMA_ROOM_COST = TCI_ROOM_DONE + 1 /* a small send: of the window */
 };
-enum { TCI_XFER_STARVED = 8, TCI_XFER_STAGED = 16 };
+enum { TCI_XFER_STARVED = 8 };
 
 static inline struct tci_rdma *tci_rdma_of(struct tci_transport *transport)
 {

@@ -51,7 +51,6 @@ static const struct floor {
     {"src/launch", " core loop meet "},
     {"src/net", " core loop meet "},
     {"src/rdma", " core loop "},
-    {"src/gpu", " core loop "},
     {"tests/sim", " core "},
     {"include/tcdist", ""},
     {"examples", ""},
