@@ -1,9 +1,12 @@
-/* bytes.h - numbers as bytes, the lowest first, as they are on the wire. */
+/* bytes.h - numbers as bytes, as they are on the wire. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TCI_BYTES_H
 #define TCI_BYTES_H
 
+#include <stddef.h>
 #include <stdint.h>
+
+/* ---- Of messages: the lowest byte first ---- */
 
 static inline void tci_put16(uint8_t *at, uint16_t value)
 {
@@ -36,6 +39,23 @@ static inline uint32_t tci_get32(const uint8_t *at)
 static inline uint64_t tci_get64(const uint8_t *at)
 {
     return tci_get32(at) | (uint64_t)tci_get32(at + 4) << 32;
+}
+
+/* ---- Of the rendezvous: in network order, as many bytes as the field has ---- */
+
+static inline void tci_put_number(uint8_t *at, uint64_t value, size_t len)
+{
+    for (size_t k = 0; k < len; k++)
+        at[k] = (uint8_t)(value >> (8 * (len - 1 - k)));
+}
+
+static inline uint64_t tci_get_number(const uint8_t *at, size_t len)
+{
+    uint64_t value = 0;
+
+    for (size_t k = 0; k < len; k++)
+        value = value << 8 | at[k];
+    return value;
 }
 
 #endif

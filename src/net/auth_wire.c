@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/assert.h"
+#include "core/bytes.h"
 
 /* Numbers are in network order.
  *
@@ -21,21 +22,6 @@ static_assert(TCI_BOOT_ANSWER_LEN == TCI_AUTH_HELLO_LEN + 2 * TCI_AUTH_MAC, "as 
 static_assert(TCI_BOOT_PROOF_LEN == TCI_AUTH_PROOF_FIXED + TCI_AUTH_MAC, "as drawn");
 static_assert((int)TCI_BOOT_FINISH_LEN == (int)TCI_AUTH_MAC, "as drawn");
 
-static void put_number(uint8_t *bytes, uint64_t value, size_t len)
-{
-    for (size_t k = 0; k < len; k++)
-        bytes[k] = (uint8_t)(value >> (8 * (len - 1 - k)));
-}
-
-static uint64_t get_number(const uint8_t *bytes, size_t len)
-{
-    uint64_t value = 0;
-
-    for (size_t k = 0; k < len; k++)
-        value = value << 8 | bytes[k];
-    return value;
-}
-
 void tci_auth_hello_encode(const struct tci_auth_hello *hello, uint8_t *bytes)
 {
     TC_ASSERT(strlen(hello->identity) < TCI_IDENTITY_BYTES);
@@ -44,10 +30,10 @@ void tci_auth_hello_encode(const struct tci_auth_hello *hello, uint8_t *bytes)
     bytes[1] = hello->kind;
     bytes[2] = hello->encrypts;
     bytes[3] = hello->ciphers;
-    put_number(bytes + 4, hello->from, 4);
-    put_number(bytes + 8, hello->to, 4);
+    tci_put_number(bytes + 4, hello->from, 4);
+    tci_put_number(bytes + 8, hello->to, 4);
     memcpy(bytes + 16, hello->group_id, TCI_GROUP_ID);
-    put_number(bytes + 32, hello->key_id, 8);
+    tci_put_number(bytes + 32, hello->key_id, 8);
     memcpy(bytes + 40, hello->nonce, TCI_AUTH_NONCE);
     memcpy(bytes + 72, hello->point, TCI_AUTH_POINT);
     memcpy(bytes + 104, hello->identity, strlen(hello->identity));
@@ -73,15 +59,15 @@ tc_status_t tci_auth_hello_decode(const uint8_t *bytes, struct tci_auth_hello *h
         .kind = bytes[1],
         .encrypts = bytes[2],
         .ciphers = bytes[3],
-        .from = (uint32_t)get_number(bytes + 4, 4),
-        .to = (uint32_t)get_number(bytes + 8, 4),
-        .key_id = get_number(bytes + 32, 8),
+        .from = (uint32_t)tci_get_number(bytes + 4, 4),
+        .to = (uint32_t)tci_get_number(bytes + 8, 4),
+        .key_id = tci_get_number(bytes + 32, 8),
     };
     bool has_identity = bytes[104] != 0;
 
     if (hello.place < TCI_AUTH_AT_RENDEZVOUS || hello.place > TCI_AUTH_AT_DESCRIPTOR ||
         hello.kind < TCI_AUTH_SHARED || hello.kind > TCI_AUTH_IDENTITIES || hello.encrypts > 1 ||
-        hello.ciphers == 0 || hello.ciphers > TCI_CIPHERS || get_number(bytes + 12, 4) != 0 ||
+        hello.ciphers == 0 || hello.ciphers > TCI_CIPHERS || tci_get_number(bytes + 12, 4) != 0 ||
         !is_identity(bytes + 104))
         return TC_ERR_TRANSPORT;
     if (has_identity != (hello.kind == TCI_AUTH_IDENTITIES) || has_identity != (hello.key_id != 0))
@@ -99,15 +85,16 @@ void tci_auth_deny_encode(const struct tci_auth_deny *deny, uint8_t *bytes)
     TC_ASSERT(deny->reason != TCI_AUTH_FINE && deny->reason < TCI_AUTH_REASONS);
     memset(bytes, 0, TCI_BOOT_DENY_LEN);
     bytes[0] = deny->reason;
-    put_number(bytes + 4, deny->from, 4);
+    tci_put_number(bytes + 4, deny->from, 4);
 }
 
 tc_status_t tci_auth_deny_decode(const uint8_t *bytes, struct tci_auth_deny *deny_out)
 {
-    struct tci_auth_deny deny = {.reason = bytes[0], .from = (uint32_t)get_number(bytes + 4, 4)};
+    struct tci_auth_deny deny = {.reason = bytes[0],
+                                 .from = (uint32_t)tci_get_number(bytes + 4, 4)};
 
     if (deny.reason == TCI_AUTH_FINE || deny.reason >= TCI_AUTH_REASONS ||
-        get_number(bytes + 1, 3) != 0)
+        tci_get_number(bytes + 1, 3) != 0)
         return TC_ERR_TRANSPORT;
     *deny_out = deny;
     return TC_OK;

@@ -7,6 +7,7 @@
 
 #include "core/assert.h"
 #include "core/base.h"
+#include "core/bytes.h"
 
 /* Numbers are in network order.
  *
@@ -25,30 +26,15 @@ enum { TUNE_MAX = 15 };
 
 static const uint8_t magic[8] = {'t', 'c', 'd', 'i', 's', 't', '\r', '\n'};
 
-static void put_number(uint8_t *bytes, uint64_t value, size_t len)
-{
-    for (size_t k = 0; k < len; k++)
-        bytes[k] = (uint8_t)(value >> (8 * (len - 1 - k)));
-}
-
-static uint64_t get_number(const uint8_t *bytes, size_t len)
-{
-    uint64_t value = 0;
-
-    for (size_t k = 0; k < len; k++)
-        value = value << 8 | bytes[k];
-    return value;
-}
-
 /* ---- Heads ----------------------------------------------------------------------------------- */
 
 void tci_boot_head_encode(enum tci_boot_type type, size_t len, uint8_t *bytes)
 {
     memcpy(bytes, magic, sizeof magic);
-    put_number(bytes + 8, TCI_BOOT_VERSION, 2);
-    put_number(bytes + 10, (uint64_t)type, 1);
-    put_number(bytes + 11, 0, 1);
-    put_number(bytes + 12, len, 4);
+    tci_put_number(bytes + 8, TCI_BOOT_VERSION, 2);
+    tci_put_number(bytes + 10, (uint64_t)type, 1);
+    tci_put_number(bytes + 11, 0, 1);
+    tci_put_number(bytes + 12, len, 4);
 }
 
 bool tci_boot_head_begins(const uint8_t *bytes, size_t len)
@@ -91,9 +77,9 @@ static bool has_len_of_type(const struct tci_boot_head *head)
 tc_status_t tci_boot_head_decode(const uint8_t *bytes, struct tci_boot_head *head_out)
 {
     struct tci_boot_head head = {
-        .version = (uint16_t)get_number(bytes + 8, 2),
+        .version = (uint16_t)tci_get_number(bytes + 8, 2),
         .type = bytes[10],
-        .len = (uint32_t)get_number(bytes + 12, 4),
+        .len = (uint32_t)tci_get_number(bytes + 12, 4),
     };
 
     if (!tci_boot_head_begins(bytes, TCI_BOOT_HEAD) || bytes[11] != 0)
@@ -113,27 +99,27 @@ tc_status_t tci_boot_head_decode(const uint8_t *bytes, struct tci_boot_head *hea
 
 void tci_boot_join_encode(const struct tci_boot_join *join, uint8_t *bytes)
 {
-    put_number(bytes, join->size, 4);
-    put_number(bytes + 4, join->rank, 4);
+    tci_put_number(bytes, join->size, 4);
+    tci_put_number(bytes + 4, join->rank, 4);
     tci_addr_encode(&join->addr, bytes + 8);
-    put_number(bytes + 40, join->host, 8);
-    put_number(bytes + 48, join->release, 4);
-    put_number(bytes + 52, 0, 4);
+    tci_put_number(bytes + 40, join->host, 8);
+    tci_put_number(bytes + 48, join->release, 4);
+    tci_put_number(bytes + 52, 0, 4);
     memcpy(bytes + 56, join->job, TCI_GROUP_ID);
 }
 
 tc_status_t tci_boot_join_decode(const uint8_t *bytes, struct tci_boot_join *join_out)
 {
     struct tci_boot_join join = {
-        .size = (uint32_t)get_number(bytes, 4),
-        .rank = (uint32_t)get_number(bytes + 4, 4),
-        .host = get_number(bytes + 40, 8),
-        .release = (uint32_t)get_number(bytes + 48, 4),
+        .size = (uint32_t)tci_get_number(bytes, 4),
+        .rank = (uint32_t)tci_get_number(bytes + 4, 4),
+        .host = tci_get_number(bytes + 40, 8),
+        .release = (uint32_t)tci_get_number(bytes + 48, 4),
     };
 
     if (tci_addr_decode(bytes + 8, &join.addr) != TC_OK || tci_addr_port(&join.addr) == 0)
         return TC_ERR_TRANSPORT;
-    if (get_number(bytes + 52, 4) != 0)
+    if (tci_get_number(bytes + 52, 4) != 0)
         return TC_ERR_TRANSPORT;
     memcpy(join.job, bytes + 56, TCI_GROUP_ID);
     *join_out = join;
@@ -143,7 +129,7 @@ tc_status_t tci_boot_join_decode(const uint8_t *bytes, struct tci_boot_join *joi
 const char *tci_boot_join_release(const struct tci_boot_head *head, const uint8_t *bytes,
                                   char *text)
 {
-    uint32_t release = head->len >= 52 ? (uint32_t)get_number(bytes + 48, 4) : 0;
+    uint32_t release = head->len >= 52 ? (uint32_t)tci_get_number(bytes + 48, 4) : 0;
 
     if (release == 0) /* versions 1 and 2 did not say it */
         (void)snprintf(text, 64, "a tcdist of version %u of the rendezvous", head->version);
@@ -159,17 +145,17 @@ enum { FULL = 128 };
 /* 40 bytes of settings. */
 static void put_agreed(const struct tci_agreed *agreed, uint8_t *bytes)
 {
-    put_number(bytes, agreed->segment_bytes, 8);
-    put_number(bytes + 8, agreed->eager_bytes, 8);
-    put_number(bytes + 16, agreed->numerics | (agreed->check == TC_CHECK_FULL ? FULL : 0u), 1);
+    tci_put_number(bytes, agreed->segment_bytes, 8);
+    tci_put_number(bytes + 8, agreed->eager_bytes, 8);
+    tci_put_number(bytes + 16, agreed->numerics | (agreed->check == TC_CHECK_FULL ? FULL : 0u), 1);
     memcpy(bytes + 17, agreed->algorithm, sizeof agreed->algorithm);
 }
 
 static tc_status_t get_agreed(const uint8_t *bytes, struct tci_agreed *agreed_out)
 {
     struct tci_agreed agreed = {
-        .segment_bytes = get_number(bytes, 8),
-        .eager_bytes = get_number(bytes + 8, 8),
+        .segment_bytes = tci_get_number(bytes, 8),
+        .eager_bytes = tci_get_number(bytes + 8, 8),
         .numerics = bytes[16] & ~FULL,
         .check = bytes[16] & FULL ? TC_CHECK_FULL : TC_CHECK_CHEAP,
     };
@@ -185,9 +171,9 @@ static tc_status_t get_agreed(const uint8_t *bytes, struct tci_agreed *agreed_ou
 void tci_boot_row_encode(const struct tci_boot_row *row, uint8_t *bytes)
 {
     memset(bytes, 0, TCI_BOOT_ROW_LEN);
-    put_number(bytes, row->size, 4);
-    put_number(bytes + 4, row->rank, 4);
-    put_number(bytes + 8, row->host, 8);
+    tci_put_number(bytes, row->size, 4);
+    tci_put_number(bytes + 4, row->rank, 4);
+    tci_put_number(bytes + 8, row->host, 8);
     memcpy(bytes + 16, row->group_id, TCI_GROUP_ID);
     put_agreed(&row->agreed, bytes + 32);
     bytes[72] = row->is_ring;
@@ -196,13 +182,13 @@ void tci_boot_row_encode(const struct tci_boot_row *row, uint8_t *bytes)
 tc_status_t tci_boot_row_decode(const uint8_t *bytes, struct tci_boot_row *row_out)
 {
     struct tci_boot_row row = {
-        .size = (uint32_t)get_number(bytes, 4),
-        .rank = (uint32_t)get_number(bytes + 4, 4),
-        .host = get_number(bytes + 8, 8),
+        .size = (uint32_t)tci_get_number(bytes, 4),
+        .rank = (uint32_t)tci_get_number(bytes + 4, 4),
+        .host = tci_get_number(bytes + 8, 8),
         .is_ring = bytes[72] != 0,
     };
 
-    if (bytes[72] > 1 || get_number(bytes + 73, 7) != 0 ||
+    if (bytes[72] > 1 || tci_get_number(bytes + 73, 7) != 0 ||
         get_agreed(bytes + 32, &row.agreed) != TC_OK)
         return TC_ERR_TRANSPORT;
     memcpy(row.group_id, bytes + 16, TCI_GROUP_ID);
@@ -217,14 +203,14 @@ void tci_boot_table_encode(const struct tci_boot_result *result, uint8_t *bytes)
     TC_ASSERT(result->size >= 2 && result->size <= TCI_BOOT_SIZE_MAX);
     memset(bytes, 0, TCI_BOOT_TABLE_FIXED);
     memcpy(bytes, result->group_id, TCI_GROUP_ID);
-    put_number(bytes + 16, (uint64_t)result->size, 4);
-    put_number(bytes + 20, result->agreed.tune, 1);
-    put_number(bytes + 22, result->agreed.cores, 2);
+    tci_put_number(bytes + 16, (uint64_t)result->size, 4);
+    tci_put_number(bytes + 20, result->agreed.tune, 1);
+    tci_put_number(bytes + 22, result->agreed.cores, 2);
     put_agreed(&result->agreed, bytes + 24);
     for (int rank = 0; rank < result->size; rank++, each += TCI_BOOT_TABLE_EACH) {
         tci_addr_encode(&result->addrs[rank], each);
-        put_number(each + TCI_ADDR_WIRE, result->hosts[rank], 8);
-        put_number(each + TCI_ADDR_WIRE + 8, result->labels[rank], 8);
+        tci_put_number(each + TCI_ADDR_WIRE, result->hosts[rank], 8);
+        tci_put_number(each + TCI_ADDR_WIRE + 8, result->labels[rank], 8);
     }
 }
 
@@ -233,18 +219,18 @@ tc_status_t tci_boot_table_decode(const uint8_t *bytes, struct tci_boot_result *
     const uint8_t *each = bytes + TCI_BOOT_TABLE_FIXED;
     struct tci_agreed agreed;
 
-    if (get_number(bytes + 16, 4) != (uint64_t)result->size || bytes[20] > TUNE_MAX ||
+    if (tci_get_number(bytes + 16, 4) != (uint64_t)result->size || bytes[20] > TUNE_MAX ||
         bytes[21] != 0 || get_agreed(bytes + 24, &agreed) != TC_OK)
         return TC_ERR_TRANSPORT;
     agreed.tune = bytes[20];
-    agreed.cores = (uint16_t)get_number(bytes + 22, 2);
+    agreed.cores = (uint16_t)tci_get_number(bytes + 22, 2);
 
     for (int rank = 0; rank < result->size; rank++, each += TCI_BOOT_TABLE_EACH) {
         if (tci_addr_decode(each, &result->addrs[rank]) != TC_OK ||
             tci_addr_port(&result->addrs[rank]) == 0)
             return TC_ERR_TRANSPORT;
-        result->hosts[rank] = get_number(each + TCI_ADDR_WIRE, 8);
-        result->labels[rank] = get_number(each + TCI_ADDR_WIRE + 8, 8);
+        result->hosts[rank] = tci_get_number(each + TCI_ADDR_WIRE, 8);
+        result->labels[rank] = tci_get_number(each + TCI_ADDR_WIRE + 8, 8);
     }
     memcpy(result->group_id, bytes, TCI_GROUP_ID);
     result->agreed = agreed;
@@ -256,8 +242,8 @@ size_t tci_boot_refuse_encode(const struct tci_error *error, uint8_t *bytes)
     size_t len = tci_min(strlen(error->text), TCI_BOOT_TEXT_MAX);
 
     TC_ASSERT(error->pub.status != TC_OK);
-    put_number(bytes, (uint32_t)error->pub.status, 4);
-    put_number(bytes + 4, (uint32_t)error->pub.rank, 4);
+    tci_put_number(bytes, (uint32_t)error->pub.status, 4);
+    tci_put_number(bytes + 4, (uint32_t)error->pub.rank, 4);
     if (error->pub.rank >= 0)
         bytes[4] = (uint8_t)error->reason;
     memcpy(bytes + TCI_BOOT_REFUSE_FIXED, error->text, len);
@@ -268,8 +254,8 @@ void tci_boot_refuse_decode(const uint8_t *bytes, size_t len, struct tci_error *
 {
     static const tc_status_t known[] = {TC_ERR_TIMEOUT,   TC_ERR_PEER_LOST,   TC_ERR_ALLOC,
                                         TC_ERR_TRANSPORT, TC_ERR_INVALID_ARG, TC_ERR_AUTH};
-    uint32_t number = (uint32_t)get_number(bytes, 4);
-    uint32_t rank = (uint32_t)get_number(bytes + 4, 4), reason = bytes[4];
+    uint32_t number = (uint32_t)tci_get_number(bytes, 4);
+    uint32_t rank = (uint32_t)tci_get_number(bytes + 4, 4), reason = bytes[4];
     tc_status_t status = TC_ERR_RENDEZVOUS;
     char text[TCI_BOOT_TEXT_MAX + 1];
     size_t text_len = len - TCI_BOOT_REFUSE_FIXED;
