@@ -39,14 +39,6 @@ struct shape {
     uint32_t counts[TCI_TRACE_TABLES];
 };
 
-static const uint32_t entry_bytes[TCI_TRACE_TABLES] = {
-    [TCI_TRACE_NAMES] = sizeof(struct tci_trace_name),
-    [TCI_TRACE_GROUPS] = sizeof(struct tci_trace_group),
-    [TCI_TRACE_LINKS] = sizeof(struct tci_trace_link),
-    [TCI_TRACE_LIVE] = sizeof(struct tci_trace_live),
-    [TCI_TRACE_SLOTS] = sizeof(struct tci_trace_slot),
-};
-
 static uint32_t share(size_t slots, size_t divisor, size_t least, size_t most)
 {
     return (uint32_t)tci_min(tci_max(slots / divisor, least), most);
@@ -75,7 +67,7 @@ static size_t bytes_of(const struct shape *shape)
     size_t bytes = TCI_TRACE_HEAD_BYTES;
 
     for (size_t t = 0; t < TCI_TRACE_TABLES; t++)
-        bytes += (size_t)shape->counts[t] * entry_bytes[t];
+        bytes += (size_t)shape->counts[t] * tci_trace_entry_bytes(t);
     return bytes;
 }
 
@@ -100,8 +92,10 @@ static void lay_out(struct tci_trace *trace, const struct shape *shape)
     head->head_bytes = TCI_TRACE_HEAD_BYTES;
     head->file_bytes = bytes_of(shape);
     for (size_t t = 0; t < TCI_TRACE_TABLES; t++) {
-        head->tables[t] = (struct tci_trace_table_place){offset, shape->counts[t], entry_bytes[t]};
-        offset += (uint64_t)shape->counts[t] * entry_bytes[t];
+        uint32_t each = tci_trace_entry_bytes(t);
+
+        head->tables[t] = (struct tci_trace_table_place){offset, shape->counts[t], each};
+        offset += (uint64_t)shape->counts[t] * each;
     }
     trace->names = place_of(trace, TCI_TRACE_NAMES);
     trace->groups = place_of(trace, TCI_TRACE_GROUPS);

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* docs/tracing.md says the same for those who write a reader.
@@ -158,5 +159,19 @@ struct tci_trace_slot {
     tci_word use_step;
 };
 static_assert(sizeof(struct tci_trace_slot) == 80, "no padding");
+
+/* Of one entry of a table. */
+static inline uint32_t tci_trace_entry_bytes(size_t table)
+{
+    static const uint32_t bytes[TCI_TRACE_TABLES] = {
+        [TCI_TRACE_NAMES] = sizeof(struct tci_trace_name),
+        [TCI_TRACE_GROUPS] = sizeof(struct tci_trace_group),
+        [TCI_TRACE_LINKS] = sizeof(struct tci_trace_link),
+        [TCI_TRACE_LIVE] = sizeof(struct tci_trace_live),
+        [TCI_TRACE_SLOTS] = sizeof(struct tci_trace_slot),
+    };
+
+    return bytes[table];
+}
 
 #endif

@@ -9,14 +9,6 @@
 /* No table of ours has more; a number beyond it is damage. */
 #define ENTRIES_MAX (UINT32_C(1) << 26)
 
-static const uint32_t entry_bytes[TCI_TRACE_TABLES] = {
-    [TCI_TRACE_NAMES] = sizeof(struct tci_trace_name),
-    [TCI_TRACE_GROUPS] = sizeof(struct tci_trace_group),
-    [TCI_TRACE_LINKS] = sizeof(struct tci_trace_link),
-    [TCI_TRACE_LIVE] = sizeof(struct tci_trace_live),
-    [TCI_TRACE_SLOTS] = sizeof(struct tci_trace_slot),
-};
-
 static uint64_t get64(const void *at)
 {
     uint64_t value;
@@ -44,7 +36,8 @@ static const char *check_tables(const struct tci_trace_view *view, uint64_t file
         const struct tci_trace_table_place *table = &view->tables[t];
         uint64_t bytes = (uint64_t)table->count * table->each;
 
-        if (table->each != entry_bytes[t] || table->count == 0 || table->count > ENTRIES_MAX)
+        if (table->each != tci_trace_entry_bytes(t) || table->count == 0 ||
+            table->count > ENTRIES_MAX)
             return "its tables have other entries than this version's";
         if (table->offset % sizeof(uint64_t) != 0 || table->offset < TCI_TRACE_HEAD_BYTES ||
             table->offset > file_bytes || bytes > file_bytes - table->offset)
