@@ -199,18 +199,7 @@ static const char *on_notice(struct tci_shm_link *link, const struct tci_shm_hea
 {
     struct tci_shm *shm = link->shm;
     uint8_t copy[TCI_NOTICE_BYTES];
-    struct tci_frame frame = {.key = {.tag = head->tag,
-                                      .group = head->group,
-                                      .lane = head->lane,
-                                      .step = head->step,
-                                      .use = head->use,
-                                      .space = head->space},
-                              .call = {.count = head->count,
-                                       .root = head->root,
-                                       .coll = head->coll,
-                                       .dtype = head->dtype,
-                                       .op = head->op,
-                                       .plan = head->plan}};
+    struct tci_frame frame = {.key = tci_shm_key_of(head), .call = tci_shm_call_of(head)};
     struct tci_notice notice;
     const char *wrong;
 

@@ -228,6 +228,26 @@ bool tci_shm_expects(struct tci_source *source);
 int tci_shm_bell_open(struct tci_shm *shm);
 void tci_shm_head_of(struct tci_shm_head *head, enum tci_shm_kind kind, const struct tci_key *key,
                      const struct tci_call *call);
+/* And back. */
+static inline struct tci_key tci_shm_key_of(const struct tci_shm_head *head)
+{
+    return (struct tci_key){.tag = head->tag,
+                            .group = head->group,
+                            .lane = head->lane,
+                            .step = head->step,
+                            .use = head->use,
+                            .space = head->space};
+}
+
+static inline struct tci_call tci_shm_call_of(const struct tci_shm_head *head)
+{
+    return (struct tci_call){.count = head->count,
+                             .root = head->root,
+                             .coll = head->coll,
+                             .dtype = head->dtype,
+                             .op = head->op,
+                             .plan = head->plan};
+}
 
 /* ---- shm_send.c ---- */
 

@@ -108,18 +108,8 @@ static const char *read_message(const struct tci_shm_head *head, const uint8_t *
                                 struct tci_shm_lend *lend, struct message *message_out)
 {
     *message_out = (struct message){
-        .key = {.tag = head->tag,
-                .group = head->group,
-                .lane = head->lane,
-                .step = head->step,
-                .use = head->use,
-                .space = head->space},
-        .call = {.count = head->count,
-                 .root = head->root,
-                 .coll = head->coll,
-                 .dtype = head->dtype,
-                 .op = head->op,
-                 .plan = head->plan},
+        .key = tci_shm_key_of(head),
+        .call = tci_shm_call_of(head),
         .payload = head->len <= sizeof(head->word) ? (const uint8_t *)&head->word : payload,
         .total = head->len};
     if (head->space >= TCI_SPACE_COUNT || head->coll >= TCI_COLL_COUNT)
