@@ -124,6 +124,17 @@ tc_status_t tci_launch_place(struct tci_launch *launch, const char *rank_name,
     return status == TC_OK ? tci_launch_need_number(launch, &rank, &launch->rank, error) : status;
 }
 
+tc_status_t tci_launch_local(struct tci_launch *launch, const char *rank_name,
+                             const char *size_name, struct tci_error *error)
+{
+    struct tci_launch_number rank = {.name = rank_name, .low = 0, .high = INT_MAX};
+    struct tci_launch_number size = {.name = size_name, .low = 1, .high = INT_MAX};
+    tc_status_t status = tci_launch_may_number(launch, &rank, &launch->local_rank, error);
+
+    return status == TC_OK ? tci_launch_may_number(launch, &size, &launch->local_size, error)
+                           : status;
+}
+
 tc_status_t tci_launch_meet_at(struct tci_launch *launch, const char *host, int port,
                                struct tci_error *error)
 {

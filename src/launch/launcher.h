@@ -38,6 +38,9 @@ tc_status_t tci_launch_may_number(struct tci_launch *launch, const struct tci_la
 /* Rank and size by their names, the size first. */
 tc_status_t tci_launch_place(struct tci_launch *launch, const char *rank_name,
                              const char *size_name, struct tci_error *error);
+/* The same of those on this host, where they are set. */
+tc_status_t tci_launch_local(struct tci_launch *launch, const char *rank_name,
+                             const char *size_name, struct tci_error *error);
 /* Whether TCDIST_RENDEZVOUS names a place of the user's own, so that the launcher's is of no use.
  * One with port 0 names a host alone: the port goes round as the launcher has it. */
 bool tci_launch_has_place(void);

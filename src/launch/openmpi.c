@@ -1,6 +1,5 @@
 /* openmpi.c - ranks that mpirun of Open MPI, or another launcher with PMIx, has started. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,17 +38,12 @@ static tc_status_t find_meeting(struct tci_launch *launch, struct tci_error *err
 
 static tc_status_t read(struct tci_launch *launch, struct tci_error *error)
 {
-    struct tci_launch_number local_rank = {
-        .name = "OMPI_COMM_WORLD_LOCAL_RANK", .low = 0, .high = INT_MAX};
-    struct tci_launch_number local_size = {
-        .name = "OMPI_COMM_WORLD_LOCAL_SIZE", .low = 1, .high = INT_MAX};
     tc_status_t status =
         tci_launch_place(launch, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", error);
 
     if (status == TC_OK)
-        status = tci_launch_may_number(launch, &local_rank, &launch->local_rank, error);
-    if (status == TC_OK)
-        status = tci_launch_may_number(launch, &local_size, &launch->local_size, error);
+        status = tci_launch_local(launch, "OMPI_COMM_WORLD_LOCAL_RANK",
+                                  "OMPI_COMM_WORLD_LOCAL_SIZE", error);
     /* A place of the user's own needs nothing of this. */
     if (status != TC_OK || launch->size == 1 || tci_launch_has_place())
         return status;

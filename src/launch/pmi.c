@@ -1,6 +1,5 @@
 /* pmi.c - ranks with a process manager that speaks PMI: hydra of MPICH, srun with --mpi=pmi2. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <limits.h>
 #include <stdio.h>
 
 #include "launch/launcher.h"
@@ -24,8 +23,6 @@ static tc_status_t ask_manager(struct tci_launch *launch, struct tci_error *erro
 
 static tc_status_t read(struct tci_launch *launch, struct tci_error *error)
 {
-    struct tci_launch_number local_rank = {.name = "MPI_LOCALRANKID", .low = 0, .high = INT_MAX};
-    struct tci_launch_number local_size = {.name = "MPI_LOCALNRANKS", .low = 1, .high = INT_MAX};
     bool by_port = tci_launch_get("PMI_FD") == NULL && tci_launch_get("PMI_PORT") != NULL;
     tc_status_t status;
 
@@ -33,9 +30,7 @@ static tc_status_t read(struct tci_launch *launch, struct tci_error *error)
                  ? ask_manager(launch, error)
                  : tci_launch_place(launch, "PMI_RANK", "PMI_SIZE", error);
     if (status == TC_OK)
-        status = tci_launch_may_number(launch, &local_rank, &launch->local_rank, error);
-    if (status == TC_OK)
-        status = tci_launch_may_number(launch, &local_size, &launch->local_size, error);
+        status = tci_launch_local(launch, "MPI_LOCALRANKID", "MPI_LOCALNRANKS", error);
     if (status != TC_OK || launch->size == 1 || tci_launch_has_place())
         return status;
     if (tci_launch_use(launch, "PMI_FD") == NULL && !by_port) {

@@ -32,15 +32,11 @@ static tc_status_t read_place(struct tci_launch *launch, struct tci_error *error
 
 static tc_status_t read(struct tci_launch *launch, struct tci_error *error)
 {
-    struct tci_launch_number rank = {.name = "TCDIST_LOCAL_RANK", .low = 0, .high = INT_MAX};
-    struct tci_launch_number size = {.name = "TCDIST_LOCAL_SIZE", .low = 1, .high = INT_MAX};
     tc_status_t status = read_place(launch, error);
     const char *url;
 
     if (status == TC_OK)
-        status = tci_launch_may_number(launch, &rank, &launch->local_rank, error);
-    if (status == TC_OK)
-        status = tci_launch_may_number(launch, &size, &launch->local_size, error);
+        status = tci_launch_local(launch, "TCDIST_LOCAL_RANK", "TCDIST_LOCAL_SIZE", error);
     if (status == TC_OK && launch->size > 1)
         status = tci_launch_need(launch, "TCDIST_RENDEZVOUS", &url, error);
     if (status != TC_OK)

@@ -1,6 +1,5 @@
 /* torchrun.c - the variables that PyTorch's torchrun sets, and that many scripts set by hand. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,17 +37,13 @@ static void move_ports(struct tci_launch *launch, int *port)
 
 static tc_status_t read(struct tci_launch *launch, struct tci_error *error)
 {
-    struct tci_launch_number local_rank = {.name = "LOCAL_RANK", .low = 0, .high = INT_MAX};
-    struct tci_launch_number local_size = {.name = "LOCAL_WORLD_SIZE", .low = 1, .high = INT_MAX};
     struct tci_launch_number port = {.name = "MASTER_PORT", .low = 1, .high = 65535};
     tc_status_t status = tci_launch_place(launch, "RANK", "WORLD_SIZE", error);
     const char *host = NULL;
     int number = 0;
 
     if (status == TC_OK)
-        status = tci_launch_may_number(launch, &local_rank, &launch->local_rank, error);
-    if (status == TC_OK)
-        status = tci_launch_may_number(launch, &local_size, &launch->local_size, error);
+        status = tci_launch_local(launch, "LOCAL_RANK", "LOCAL_WORLD_SIZE", error);
     if (status != TC_OK || launch->size == 1)
         return status;
     status = tci_launch_need(launch, "MASTER_ADDR", &host, error);
