@@ -254,6 +254,17 @@ static tc_status_t del(struct tci_store *store, const char *card, struct tci_err
     return call(store, "kv/txn", body, error);
 }
 
+const struct tci_store_ops tci_store_etcd = {
+    .scheme = "etcd",
+    .to = "etcds",
+    .check = check,
+    .open = open_etcd,
+    .close = close_etcd,
+    .put = put,
+    .get = get,
+    .del = del,
+};
+
 #else
 
 static tc_status_t check(const char *url, struct tci_error *error)
@@ -265,43 +276,16 @@ static tc_status_t check(const char *url, struct tci_error *error)
     return TC_ERR_UNSUPPORTED;
 }
 
-static tc_status_t open_etcd(struct tci_store *store, struct tci_error *error)
+static tc_status_t refuse(struct tci_store *store, struct tci_error *error)
 {
     return check(store->url, error);
 }
-
-static void close_etcd(struct tci_store *store)
-{
-    (void)store;
-}
-
-static tc_status_t put(struct tci_store *store, const char *card, struct tci_error *error)
-{
-    (void)card;
-    return check(store->url, error);
-}
-
-static tc_status_t get(struct tci_store *store, char *card, struct tci_error *error)
-{
-    (void)card;
-    return check(store->url, error);
-}
-
-static tc_status_t del(struct tci_store *store, const char *card, struct tci_error *error)
-{
-    (void)card;
-    return check(store->url, error);
-}
-
-#endif
 
 const struct tci_store_ops tci_store_etcd = {
     .scheme = "etcd",
     .to = "etcds",
     .check = check,
-    .open = open_etcd,
-    .close = close_etcd,
-    .put = put,
-    .get = get,
-    .del = del,
+    .open = refuse,
 };
+
+#endif

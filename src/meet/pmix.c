@@ -178,28 +178,6 @@ static bool again(char *card)
     return is_over;
 }
 
-#else
-
-static tc_status_t put(struct tci_store *store, const char *card, struct tci_error *error)
-{
-    (void)card;
-    return check(store->url, error);
-}
-
-static tc_status_t get(struct tci_store *store, char *card, struct tci_error *error)
-{
-    (void)card;
-    return check(store->url, error);
-}
-
-static bool again(char *card)
-{
-    (void)card;
-    return false;
-}
-
-#endif
-
 static tc_status_t open_nothing(struct tci_store *store, struct tci_error *error)
 {
     (void)store;
@@ -222,3 +200,18 @@ const struct tci_store_ops tci_store_pmix = {
     .get = get,
     .again = again,
 };
+
+#else
+
+static tc_status_t refuse(struct tci_store *store, struct tci_error *error)
+{
+    return check(store->url, error);
+}
+
+const struct tci_store_ops tci_store_pmix = {
+    .scheme = "pmix",
+    .check = check,
+    .open = refuse,
+};
+
+#endif

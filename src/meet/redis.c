@@ -154,6 +154,16 @@ static tc_status_t del(struct tci_store *store, const char *card, struct tci_err
     return status;
 }
 
+const struct tci_store_ops tci_store_redis = {
+    .scheme = "redis",
+    .check = check,
+    .open = open_redis,
+    .close = close_redis,
+    .put = put,
+    .get = get,
+    .del = del,
+};
+
 #else
 
 static tc_status_t check(const char *url, struct tci_error *error)
@@ -165,42 +175,15 @@ static tc_status_t check(const char *url, struct tci_error *error)
     return TC_ERR_UNSUPPORTED;
 }
 
-static tc_status_t open_redis(struct tci_store *store, struct tci_error *error)
+static tc_status_t refuse(struct tci_store *store, struct tci_error *error)
 {
     return check(store->url, error);
 }
-
-static void close_redis(struct tci_store *store)
-{
-    (void)store;
-}
-
-static tc_status_t put(struct tci_store *store, const char *card, struct tci_error *error)
-{
-    (void)card;
-    return check(store->url, error);
-}
-
-static tc_status_t get(struct tci_store *store, char *card, struct tci_error *error)
-{
-    (void)card;
-    return check(store->url, error);
-}
-
-static tc_status_t del(struct tci_store *store, const char *card, struct tci_error *error)
-{
-    (void)card;
-    return check(store->url, error);
-}
-
-#endif
 
 const struct tci_store_ops tci_store_redis = {
     .scheme = "redis",
     .check = check,
-    .open = open_redis,
-    .close = close_redis,
-    .put = put,
-    .get = get,
-    .del = del,
+    .open = refuse,
 };
+
+#endif
