@@ -280,11 +280,10 @@ static bool check(const struct compressed *asked, tc_dtype_t wire, const char *n
         return false;
     }
     if (asked->count > PTRDIFF_MAX / (2 * sizeof(float)))
-        return tci_compress_bad(error, name, "count %zu is more than memory can hold",
-                                asked->count);
+        return tci_bad_arg(error, name, "count %zu is more than memory can hold", asked->count);
     if (asked->count > 0 && (asked->send == NULL || asked->recv == NULL))
-        return tci_compress_bad(error, name, "%s is NULL, the count is %zu",
-                                asked->send == NULL ? "send" : "recv", asked->count);
+        return tci_bad_arg(error, name, "%s is NULL, the count is %zu",
+                           asked->send == NULL ? "send" : "recv", asked->count);
     return true;
 }
 

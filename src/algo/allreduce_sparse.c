@@ -381,16 +381,16 @@ static bool check_list(const struct request *request, const tc_sparse *list, siz
     const char *name = request->common.name;
 
     if (list == NULL)
-        return tci_compress_bad(error, name, "%s is NULL", which);
+        return tci_bad_arg(error, name, "%s is NULL", which);
     if (list->index_dtype != TC_DTYPE_U32 && list->index_dtype != TC_DTYPE_U64)
-        return tci_compress_bad(error, name, "%s: indices are TC_DTYPE_U32 or TC_DTYPE_U64, not %d",
-                                which, (int)list->index_dtype);
+        return tci_bad_arg(error, name, "%s: indices are TC_DTYPE_U32 or TC_DTYPE_U64, not %d",
+                           which, (int)list->index_dtype);
     if (list->index_dtype == TC_DTYPE_U32 && request->count > UINT64_C(1) << 32)
-        return tci_compress_bad(error, name, "%s: TC_DTYPE_U32 can not count %zu elements", which,
-                                request->count);
+        return tci_bad_arg(error, name, "%s: TC_DTYPE_U32 can not count %zu elements", which,
+                           request->count);
     if (k > 0 && (list->indices == NULL || list->values == NULL))
-        return tci_compress_bad(error, name, "%s: indices or values are NULL, with %zu elements",
-                                which, k);
+        return tci_bad_arg(error, name, "%s: indices or values are NULL, with %zu elements", which,
+                           k);
     return true;
 }
 
@@ -402,21 +402,19 @@ static bool check(const struct request *request, struct tci_error *error)
     if (!check_list(request, send, send != NULL ? send->k : 0, "send", error))
         return false;
     if (send->k > request->count || request->k_max > request->count)
-        return tci_compress_bad(error, name,
-                                "k %zu or k_max %zu is more than the %zu elements that there are",
-                                send->k, request->k_max, request->count);
+        return tci_bad_arg(error, name,
+                           "k %zu or k_max %zu is more than the %zu elements that there are",
+                           send->k, request->k_max, request->count);
     if (request->k_max > 0 && send->k > request->k_max)
-        return tci_compress_bad(error, name, "k %zu is more than k_max %zu", send->k,
-                                request->k_max);
+        return tci_bad_arg(error, name, "k %zu is more than k_max %zu", send->k, request->k_max);
     if (request->count > PTRDIFF_MAX / sizeof(float))
-        return tci_compress_bad(error, name, "count %zu is more than memory can hold",
-                                request->count);
+        return tci_bad_arg(error, name, "count %zu is more than memory can hold", request->count);
     if (!request->common.is_sparse)
         return request->count == 0 || request->dense != NULL ||
-               tci_compress_bad(error, name, "recv is NULL, the count is %zu", request->count);
+               tci_bad_arg(error, name, "recv is NULL, the count is %zu", request->count);
     if (!(request->threshold >= 0))
-        return tci_compress_bad(error, name, "threshold %g is not 0 or more",
-                                (double)request->threshold);
+        return tci_bad_arg(error, name, "threshold %g is not 0 or more",
+                           (double)request->threshold);
     return check_list(request, request->out, request->out != NULL ? request->out->room : 0, "recv",
                       error);
 }

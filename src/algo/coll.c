@@ -27,9 +27,7 @@ tc_future *tci_refuse(const struct tci_comm *comm, const struct tci_error *error
 
 /* ---- checks ------------------------------------------------------------------------------- */
 
-/* Write down what is wrong with an argument; gives false. */
-__attribute__((format(printf, 3, 4))) static bool bad(struct tci_error *error, const char *name,
-                                                      const char *fmt, ...)
+bool tci_bad_arg(struct tci_error *error, const char *name, const char *fmt, ...)
 {
     char text[256];
     va_list args;
@@ -50,7 +48,7 @@ tc_future *tci_refuse_arg(const tc_dist_ctx *group, const char *name, const char
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    bad(&error, name, "%s", text);
+    tci_bad_arg(&error, name, "%s", text);
     return tci_future_failed(group == NULL ? NULL : tci_comm_of((tc_dist_ctx *)group)->context,
                              &error);
 }
@@ -59,12 +57,12 @@ static bool check_after(const tc_options *options, const tc_context *context,
                         struct tci_error *error, const char *name)
 {
     if (options->n_after > 0 && options->after == NULL)
-        return bad(error, name, "after is NULL, n_after %zu", options->n_after);
+        return tci_bad_arg(error, name, "after is NULL, n_after %zu", options->n_after);
     for (size_t i = 0; i < options->n_after; i++) {
         if (options->after[i] == NULL)
-            return bad(error, name, "after[%zu] is NULL", i);
+            return tci_bad_arg(error, name, "after[%zu] is NULL", i);
         if (tci_future_context(options->after[i]) != context)
-            return bad(error, name, "after[%zu] belongs to another context", i);
+            return tci_bad_arg(error, name, "after[%zu] belongs to another context", i);
     }
     return true;
 }
@@ -82,12 +80,13 @@ bool tci_check_options(const tc_options *options, const tc_context *context,
         return false;
     }
     if (options->priority < -128 || options->priority > 127)
-        return bad(error, name, "priority %d is not in -128 … 127", options->priority);
+        return tci_bad_arg(error, name, "priority %d is not in -128 … 127", options->priority);
     if (options->timeout_ms < -1)
-        return bad(error, name, "timeout_ms %d is negative", options->timeout_ms);
+        return tci_bad_arg(error, name, "timeout_ms %d is negative", options->timeout_ms);
     if (options->numerics < TC_NUMERICS_DEFAULT || options->numerics > TC_NUMERICS_EXACT)
-        return bad(error, name, "numerics %d is no tc_numerics_t: canonical is 1, fast 2, exact 3",
-                   options->numerics);
+        return tci_bad_arg(error, name,
+                           "numerics %d is no tc_numerics_t: canonical is 1, fast 2, exact 3",
+                           options->numerics);
     return check_after(options, context, error, name);
 }
 
@@ -121,15 +120,16 @@ bool tci_check_payload(const struct tci_request *request, size_t blocks, struct 
         return false;
     if (!tci_array_bytes(request->count, tc_dtype_size(request->dtype), &bytes) ||
         !tci_array_bytes(bytes, blocks, &bytes) || bytes > PTRDIFF_MAX)
-        return bad(error, request->name, "count %zu is more than memory can hold", request->count);
+        return tci_bad_arg(error, request->name, "count %zu is more than memory can hold",
+                           request->count);
     lacks_send = request->send == NULL && !request->lacks_send;
     lacks_recv = request->recv == NULL && !request->lacks_recv;
     if (request->count > 0 && (lacks_send || lacks_recv))
-        return bad(error, request->name, "%s NULL, the count is %zu",
-                   lacks_send && lacks_recv ? "the buffer is"
-                   : lacks_send             ? "send is"
-                                            : "recv is",
-                   request->count);
+        return tci_bad_arg(error, request->name, "%s NULL, the count is %zu",
+                           lacks_send && lacks_recv ? "the buffer is"
+                           : lacks_send             ? "send is"
+                                                    : "recv is",
+                           request->count);
     return true;
 }
 
@@ -141,10 +141,10 @@ static bool check_blocks(const struct tci_request *request, const size_t *counts
 
     for (size_t r = 0; r < n; r++)
         if (counts[r] > PTRDIFF_MAX / size || offsets[r] > PTRDIFF_MAX / size - counts[r])
-            return bad(error, request->name,
-                       "block %zu: %zu elements from %zu on are more than "
-                       "memory can hold",
-                       r, counts[r], offsets[r]);
+            return tci_bad_arg(error, request->name,
+                               "block %zu: %zu elements from %zu on are more than "
+                               "memory can hold",
+                               r, counts[r], offsets[r]);
     return true;
 }
 
@@ -214,7 +214,8 @@ static bool check_request(const struct tci_comm *comm, const struct tci_request 
     size_t n = blocks->src_counts == NULL ? (size_t)comm->size : 1;
 
     if (request->is_rooted && (request->root < 0 || request->root >= comm->size))
-        return bad(error, request->name, "root %d is not in 0 … %d", request->root, comm->size - 1);
+        return tci_bad_arg(error, request->name, "root %d is not in 0 … %d", request->root,
+                           comm->size - 1);
     if (!tci_check_payload(request, n, error))
         return false;
     if (blocks->src_counts == NULL)

@@ -35,6 +35,9 @@ tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
 tc_status_t tci_coll_choose(struct tci_comm *comm, struct tci_op_args *args,
                             const tc_options *options, struct tci_error *error);
 
+/* Write down what is wrong with an argument; gives false. */
+__attribute__((format(printf, 3, 4))) bool tci_bad_arg(struct tci_error *error, const char *name,
+                                                       const char *fmt, ...);
 /* The parts that send and receive need too: false, with the cause in error. */
 bool tci_check_options(const tc_options *options, const tc_context *context,
                        struct tci_error *error, const char *name);

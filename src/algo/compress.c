@@ -2,9 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "algo/compress.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "algo/algo.h"
 #include "algo/select.h"
 #include "core/alloc.h"
@@ -13,23 +10,11 @@
 
 /* ---- start -------------------------------------------------------------------------------- */
 
-bool tci_compress_bad(struct tci_error *error, const char *name, const char *fmt, ...)
-{
-    char text[256];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
-    tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, name, "%s: %s", name, text);
-    return false;
-}
-
 bool tci_compress_check(const tc_dist_ctx *group, const struct tci_compress_request *request,
                         struct tci_error *error)
 {
     if (group == NULL)
-        return tci_compress_bad(error, request->name, "the group is NULL");
+        return tci_bad_arg(error, request->name, "the group is NULL");
     if (tci_context_is_foreign(tci_comm_of((tc_dist_ctx *)group)->context)) {
         tci_error_set(error, TC_ERR_NOT_INITIALIZED, -1, request->tag, request->name,
                       "of another process");

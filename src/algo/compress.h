@@ -19,9 +19,6 @@ struct tci_compress_request {
     struct tci_stages *stages; /* given away */
 };
 
-/* Write down what is wrong with an argument; gives false. */
-__attribute__((format(printf, 3, 4))) bool tci_compress_bad(struct tci_error *error,
-                                                            const char *name, const char *fmt, ...);
 /* Group, options, operator; false with the cause. */
 bool tci_compress_check(const tc_dist_ctx *group, const struct tci_compress_request *request,
                         struct tci_error *error);
