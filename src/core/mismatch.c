@@ -16,12 +16,12 @@
 #include "core/mismatch.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/log.h"
+#include "core/waiting.h"
 
 /* Whom a notice of the kind CALL is for, in its argument: one rank, or all. */
 #define TO_ALL UINT64_MAX
@@ -247,31 +247,16 @@ static void show_to(struct tci_op *op, uint32_t peer)
 
 void tci_mismatch_show(struct tci_op *op)
 {
-    uint32_t shown[TCI_LANES_ALL * TCI_WINDOW], count = 0, i;
-    struct tci_step step;
+    uint32_t ranks[TCI_LANES_ALL * TCI_WINDOW], count;
 
     /* Between two ranks alone every call has a sender, whose message carries the call; a use that
      * is not counted might be taken for the next one. */
     if (op->comm->transport == NULL || op->args.peer != TCI_ALL_PEERS || op->is_held ||
         (op->key.use == 0 && !tci_space_is_ordered(op->args.space)))
         return;
-    for (size_t l = 0; l < TCI_LANES_ALL; l++) {
-        const struct tci_lane *lane = &op->lanes[l];
-        uint64_t left = lane->op == NULL ? 0 : lane->open & ~lane->ended;
-
-        for (; left != 0; left &= left - 1) {
-            memset(&step, 0, sizeof(step));
-            lane->plan->step(&op->args.shape, lane->base + (uint32_t)__builtin_ctzll(left), &step);
-            if (step.kind != TCI_STEP_RECV && step.kind != TCI_STEP_RECV_REDUCE)
-                continue;
-            for (i = 0; i < count && shown[i] != step.peer; i++)
-                ;
-            if (i == count) {
-                shown[count++] = step.peer;
-                show_to(op, step.peer);
-            }
-        }
-    }
+    count = tci_waiting_senders(op, ranks, TCI_LEN(ranks));
+    for (uint32_t i = 0; i < count; i++)
+        show_to(op, ranks[i]);
 }
 
 /* Whether rank 0 has heard of a mismatch of this use already: it is told to all once. */

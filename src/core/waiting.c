@@ -52,10 +52,15 @@ static uint32_t add_peers(const struct tci_op *op, bool are_sent, uint32_t *rank
     return count;
 }
 
+uint32_t tci_waiting_senders(const struct tci_op *op, uint32_t *ranks, uint32_t room)
+{
+    return add_peers(op, false, ranks, 0, room);
+}
+
 /* The ranks that messages are still to come from; where there are none, to go to. */
 static uint32_t waited_for(const struct tci_op *op, uint32_t *ranks, uint32_t room)
 {
-    uint32_t count = add_peers(op, false, ranks, 0, room);
+    uint32_t count = tci_waiting_senders(op, ranks, room);
 
     return count > 0 ? count : add_peers(op, true, ranks, 0, room);
 }

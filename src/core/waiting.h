@@ -13,6 +13,10 @@ enum { TCI_WAITS_FOR_FUTURES = -2 };
  * receive; -1: none. */
 int tci_waits_for(const struct tci_op *op);
 
+/* The ranks that messages of an operation are still to come from.  Each once, as many as there is
+ * room for; gives how many. */
+uint32_t tci_waiting_senders(const struct tci_op *op, uint32_t *ranks, uint32_t room);
+
 /* The ranks that messages are still to come from, or to go to: of all operations that run, those of
  * the oldest first.  Each once, as many as there is room for; gives how many. */
 uint32_t tci_waiting_peers(const struct tci_comm *comm, uint32_t *ranks, uint32_t room);
