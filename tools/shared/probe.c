@@ -503,3 +503,19 @@ void probe_each(const struct facts *me, const struct facts *peer, struct tried *
         attempt->mb_per_s = send_times(me, peer, (int)i, attempt->via, bytes, timeout_ms);
     }
 }
+
+const char *probe_outcome(const struct attempt *attempt)
+{
+    switch (attempt->outcome) {
+    case TIMED_OUT:
+        return "no answer";
+    case REFUSED:
+        return "refused";
+    case UNREACHABLE:
+        return strerror(attempt->error);
+    case STRANGER:
+        return "somebody else answers there";
+    default:
+        return "not tried";
+    }
+}

@@ -17,6 +17,9 @@ void probe_close(struct probe *probe);
 void probe_reach(const struct facts *all, const uint8_t *is_here, int rank, struct tried *tried,
                  int timeout_ms);
 
+/* How an attempt that did not reach its peer ended, in words: "no answer". */
+const char *probe_outcome(const struct attempt *attempt);
+
 /* Sends so many bytes to one rank over its best address. */
 void probe_large(const struct facts *me, const struct facts *peer, struct tried *tried,
                  size_t bytes, int timeout_ms);

@@ -3,8 +3,8 @@
 #include "report.h"
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "probe.h"
 #include "quote.h"
 
 static const char *name_of(const struct survey *survey, int host)
@@ -54,22 +54,6 @@ static void write_host(FILE *file, const struct survey *survey, int host)
 
 /* ---- Pairs ----------------------------------------------------------------------------------- */
 
-static const char *how(const struct attempt *attempt)
-{
-    switch (attempt->outcome) {
-    case TIMED_OUT:
-        return "no answer";
-    case REFUSED:
-        return "refused";
-    case UNREACHABLE:
-        return strerror(attempt->error);
-    case STRANGER:
-        return "another host answers";
-    default:
-        return "not tried";
-    }
-}
-
 static void write_attempt(FILE *file, const struct survey *survey, int a, int b, uint32_t i)
 {
     const struct attempt *attempt = &survey_tried(survey, a, b)->attempts[i];
@@ -81,7 +65,7 @@ static void write_attempt(FILE *file, const struct survey *survey, int a, int b,
                 : "?",
             to->links[to->addresses[i].link].name, to->addresses[i].text);
     if (attempt->outcome != REACHED)
-        fprintf(file, "%s\n", how(attempt));
+        fprintf(file, "%s\n", probe_outcome(attempt));
     else if (attempt->mb_per_s < 0)
         fprintf(file, "%.0f us, but large messages do not pass (MTU?)\n", (double)attempt->rtt_us);
     else if (attempt->mb_per_s > 0)

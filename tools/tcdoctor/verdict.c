@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "probe.h"
+
 /* Clocks apart so far make logs and traces of two hosts hard to read together. */
 #define CLOCK_NS INT64_C(500000000)
 
@@ -79,22 +81,6 @@ static void tell_clocks(struct teller *teller)
 
 /* ---- Who reaches whom ------------------------------------------------------------------------ */
 
-static const char *how(const struct attempt *attempt)
-{
-    switch (attempt->outcome) {
-    case TIMED_OUT:
-        return "no answer";
-    case REFUSED:
-        return "refused";
-    case UNREACHABLE:
-        return strerror(attempt->error);
-    case STRANGER:
-        return "somebody else answers there";
-    default:
-        return "not tried";
-    }
-}
-
 /* The address whose failure says most: one that was tried and is no loopback. */
 static int telling_address(const struct facts *peer, const struct tried *tried)
 {
@@ -116,7 +102,7 @@ static void tell_one_way(struct teller *teller, int from, int to)
     fprintf(teller->file, "rank %d reaches rank %d on %s but not back%s%s%s%s: firewall%s?\n", from,
             to, known->facts[to].addresses[good->best].text, at >= 0 ? ", on " : "",
             at >= 0 ? known->facts[from].addresses[at].text : "", at >= 0 ? " " : "",
-            at >= 0 ? how(&bad->attempts[at]) : "",
+            at >= 0 ? probe_outcome(&bad->attempts[at]) : "",
             at >= 0 && bad->attempts[at].outcome == REFUSED ? "" : " or NAT");
     teller->count++;
 }
@@ -131,10 +117,10 @@ static void tell_neither(struct teller *teller, int a, int b)
     fprintf(teller->file, "ranks %d and %d do not reach each other", a, b);
     if (to >= 0)
         fprintf(teller->file, "; %d tried %s: %s", a, known->facts[b].addresses[to].text,
-                how(&there->attempts[to]));
+                probe_outcome(&there->attempts[to]));
     if (from >= 0)
         fprintf(teller->file, "; %d tried %s: %s", b, known->facts[a].addresses[from].text,
-                how(&back->attempts[from]));
+                probe_outcome(&back->attempts[from]));
     if (to < 0 && from < 0)
         fprintf(teller->file, "; neither has an address that the other could try");
     fprintf(teller->file, ": no route, or a firewall?\n");
