@@ -27,6 +27,7 @@ static const struct {
     [TCI_TRACE_LINK] = {"link", "link", false},
     [TCI_TRACE_STALL] = {"stall", "loop", false},
     [TCI_TRACE_BREAK] = {"break", "group", false},
+    [TCI_TRACE_DONE] = {"op", "collective", true},
 };
 static_assert(TCI_LEN(kinds) == TCI_TRACE_KINDS, "every kind has a name");
 
@@ -241,14 +242,13 @@ static uint64_t pack_what(struct tci_trace *trace, const struct tci_trace_record
            (uint64_t)names << 16 | (tci_trace_thread() & 0xffff);
 }
 
-void tci_trace_add(struct tci_trace *trace, const struct tci_trace_record *record)
+struct tci_trace_slot *tci_trace_claim(struct tci_trace *trace, uint64_t *number_out)
 {
     struct tci_trace_slot *slot;
     uint64_t number, turn;
 
-    TC_ASSERT((unsigned)record->kind < TCI_TRACE_KINDS);
     if (tci_trace_is_paused(trace))
-        return;
+        return NULL;
     /* relaxed: a counter */
     number = atomic_fetch_add_explicit(&trace->head->next, 1, memory_order_relaxed);
     slot = &trace->slots[number & trace->mask];
@@ -258,10 +258,23 @@ void tci_trace_add(struct tci_trace *trace, const struct tci_trace_record *recor
     if (turn % 2 != 0 || turn > 2 * number ||
         !atomic_compare_exchange_strong_explicit(&slot->turn, &turn, 2 * number + 1,
                                                  memory_order_acquire, memory_order_relaxed))
-        return;
+        return NULL;
     /* The next one has not been touched for a whole ring. */
     __builtin_prefetch(&trace->slots[(number + 1) & trace->mask], 1);
     __builtin_prefetch((char *)&trace->slots[(number + 1) & trace->mask] + 64, 1);
+    *number_out = number;
+    return slot;
+}
+
+void tci_trace_add(struct tci_trace *trace, const struct tci_trace_record *record)
+{
+    struct tci_trace_slot *slot;
+    uint64_t number;
+
+    TC_ASSERT((unsigned)record->kind < TCI_TRACE_KINDS);
+    slot = tci_trace_claim(trace, &number);
+    if (slot == NULL)
+        return;
     PUT(slot->begin_ns, record->begin_ns);
     PUT(slot->end_ns, record->end_ns);
     PUT(slot->tag, record->tag);
@@ -272,8 +285,7 @@ void tci_trace_add(struct tci_trace *trace, const struct tci_trace_record *recor
     PUT(slot->rank_peer,
         (uint64_t)(uint32_t)(record->rank + 1) << 32 | (uint32_t)(record->peer + 1));
     PUT(slot->use_step, (uint64_t)record->use << 32 | record->step);
-    /* release: pairs with the acquire in read_slot, the fields are complete. */
-    atomic_store_explicit(&slot->turn, 2 * number + 2, memory_order_release);
+    tci_trace_commit(slot, number);
 }
 
 uint64_t tc_trace_now_ns(void)
@@ -311,13 +323,26 @@ static void describe(const struct tci_trace *trace, uint64_t what, uint64_t a,
     event->bytes = kinds[kind].has_bytes ? a : 0;
 }
 
-/* Event number `number`; false when it is not complete, or gone. */
-static bool read_slot(struct tci_trace *trace, uint64_t number, tc_trace_event *event)
+/* The call of an event that has both. */
+static tc_trace_event call_of(const tc_trace_event *event, uint32_t entered_after_ns)
+{
+    tc_trace_event call = *event;
+
+    call.category = kinds[TCI_TRACE_CALL].category;
+    call.end_ns = event->begin_ns + entered_after_ns;
+    call.bytes = 0;
+    return call;
+}
+
+/* Event number `number`, and the call that it has besides, where that has a category; false when it
+ * is not complete, or gone. */
+static bool read_slot(struct tci_trace *trace, uint64_t number, tc_trace_event *event,
+                      tc_trace_event *call)
 {
     struct tci_trace_slot *slot = &trace->slots[number & trace->mask];
-    uint64_t a, what;
+    uint64_t a, what, use_step;
 
-    /* acquire: pairs with the last store in tci_trace_add. */
+    /* acquire: pairs with the store in tci_trace_commit. */
     if (atomic_load_explicit(&slot->turn, memory_order_acquire) != 2 * number + 2)
         return false;
     event->begin_ns = GET(slot->begin_ns);
@@ -325,11 +350,15 @@ static bool read_slot(struct tci_trace *trace, uint64_t number, tc_trace_event *
     event->tag = GET(slot->tag);
     a = GET(slot->a);
     what = GET(slot->what);
+    use_step = GET(slot->use_step);
     event->rank = (int)(uint32_t)(GET(slot->rank_peer) >> 32) - 1;
     /* relaxed: the acquires above keep it behind them. */
     if (atomic_load_explicit(&slot->turn, memory_order_relaxed) != 2 * number + 2)
         return false;
     describe(trace, what, a, event);
+    call->category = NULL;
+    if (what >> 56 == TCI_TRACE_DONE)
+        *call = call_of(event, (uint32_t)use_step);
     return true;
 }
 
@@ -338,14 +367,17 @@ void tc_trace_visit(tc_context *context, void (*fn)(const tc_trace_event *event,
 {
     struct tci_trace *trace = context == NULL ? NULL : context->trace;
     uint64_t end, begin;
-    tc_trace_event event;
+    tc_trace_event event, call;
 
     if (trace == NULL || fn == NULL)
         return;
     end = GET(trace->head->next);
     begin = end > trace->mask + 1 ? end - trace->mask - 1 : 0;
     for (uint64_t number = begin; number < end; number++) {
-        if (read_slot(trace, number, &event))
-            fn(&event, arg);
+        if (!read_slot(trace, number, &event, &call))
+            continue;
+        if (call.category != NULL)
+            fn(&call, arg);
+        fn(&event, arg);
     }
 }

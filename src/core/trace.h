@@ -25,6 +25,9 @@ enum tci_trace_kind {
     TCI_TRACE_LINK,       /* instant; a: enum tci_trace_link_state; rank: this, peer: below */
     TCI_TRACE_STALL,      /* span: what held the loop; its name is a string */
     TCI_TRACE_BREAK,      /* instant: the group is broken; a: status; peer: the rank at fault */
+    /* OP and CALL of one that ended well and quickly, in one: as OP, but b: call, and step:
+     * nanoseconds from the call to where the loop entered it. */
+    TCI_TRACE_DONE,
     TCI_TRACE_KINDS
 };
 
@@ -90,6 +93,15 @@ struct tci_trace_record {
 /* Any thread; wait-free: the oldest event gives way; one whose writer was
  * stopped for a whole ring is left out. */
 void tci_trace_add(struct tci_trace *trace, const struct tci_trace_record *record);
+
+/* The same in two steps, for what is recorded often: the slot of the next event, whose words other
+ * than the turn the caller stores one by one, each with release; NULL: it is left out. */
+struct tci_trace_slot *tci_trace_claim(struct tci_trace *trace, uint64_t *number);
+static inline void tci_trace_commit(struct tci_trace_slot *slot, uint64_t number)
+{
+    /* release: pairs with the acquire of whoever reads the turn, the fields are complete */
+    atomic_store_explicit(&slot->turn, 2 * number + 2, memory_order_release);
+}
 
 /* The number of a string in the table of names.  Any thread. */
 uint32_t tci_trace_name_number(struct tci_trace *trace, const char *name);

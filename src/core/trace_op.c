@@ -61,6 +61,44 @@ static struct tci_trace_record record_of(const struct tci_op *op, enum tci_trace
                                      .use = op->key.use};
 }
 
+/* release: whoever reads a word of this turn finds the odd turn, or a later one. */
+static void put(tci_word *word, uint64_t value)
+{
+    atomic_store_explicit(word, value, memory_order_release);
+}
+
+/* What the events that every operation leaves differ in. */
+struct event {
+    enum tci_trace_kind kind;
+    int peer;
+    uint32_t names, step;
+    uint64_t begin_ns, end_ns, a, b;
+};
+
+/* Word by word, and never as a record in memory: three times as fast. */
+__attribute__((always_inline)) static inline void add(const struct tci_op *op,
+                                                      const struct event *event)
+{
+    const struct tci_comm *comm = op->comm;
+    uint64_t number;
+    struct tci_trace_slot *slot = tci_trace_claim(comm->context->trace, &number);
+
+    if (slot == NULL)
+        return;
+    put(&slot->begin_ns, event->begin_ns);
+    put(&slot->end_ns, event->end_ns);
+    put(&slot->tag, op->args.tag);
+    put(&slot->group, comm->group);
+    put(&slot->a, event->a);
+    put(&slot->b, event->b);
+    put(&slot->what, (uint64_t)event->kind << 56 | (uint64_t)(op->args.space & 255) << 48 |
+                         (uint64_t)event->names << 16 | (tci_trace_thread() & 0xffff));
+    put(&slot->rank_peer,
+        (uint64_t)(uint32_t)(comm->shown_rank + 1) << 32 | (uint32_t)(event->peer + 1));
+    put(&slot->use_step, (uint64_t)op->key.use << 32 | event->step);
+    tci_trace_commit(slot, number);
+}
+
 /* ---- In flight ------------------------------------------------------------------------------ */
 
 static uint64_t bytes_of(const struct tci_op *op)
@@ -72,12 +110,6 @@ static uint64_t what_of(const struct tci_op *op, enum tci_trace_live_state state
 {
     return (uint64_t)state << 56 | (uint64_t)(op->args.space & 255) << 48 |
            (uint64_t)op->trace_names << 16 | (tci_trace_thread() & 0xffff);
-}
-
-/* release: whoever reads a word of this turn finds the odd turn, or a later one. */
-static void put(tci_word *word, uint64_t value)
-{
-    atomic_store_explicit(word, value, memory_order_release);
 }
 
 /* The entry is taken in turn, so that one that is free is found at once. */
@@ -125,23 +157,33 @@ static void take_live(struct tci_op *op, uint64_t now)
     put(&live->turn, tci_word_get(&live->turn) + 1);
 }
 
+static void add_call(const struct tci_op *op, uint64_t entered_ns)
+{
+    struct event event = {.kind = TCI_TRACE_CALL,
+                          .peer = op->args.peer,
+                          .names = op->trace_names,
+                          .begin_ns = tci_min(op->begin_ns, entered_ns),
+                          .end_ns = entered_ns,
+                          .a = op->args.call.count,
+                          .b = tci_trace_pack_call(&op->args.call)};
+
+    add(op, &event);
+}
+
+/* While it is in flight its entry says all that the event of its call would. */
 void tci_trace_op_enter(struct tci_op *op)
 {
     struct tci_trace *trace = trace_of(op);
-    struct tci_trace_record record;
     uint64_t now;
 
     if (tci_trace_is_paused(trace))
         return;
     now = op->comm->recent_ns = op->comm->last.at_ns;
-    record = record_of(op, TCI_TRACE_CALL, tci_min(op->begin_ns, now), now);
     op->trace_names = names_of(op);
-    record.names = op->trace_names;
-    record.a = op->args.call.count;
-    record.b = tci_trace_pack_call(&op->args.call);
-    tci_trace_add(trace, &record);
     tci_trace_count(trace, TCI_COUNT_BEGUN, 1);
     take_live(op, now);
+    if (live_of(op) == NULL)
+        add_call(op, now);
 }
 
 void tci_trace_op_state(struct tci_op *op, enum tci_trace_live_state state)
@@ -182,21 +224,41 @@ void tci_trace_op_fail(struct tci_op *op)
     tci_trace_op_state(op, TCI_TRACE_LIVE_DRAINING);
 }
 
+/* One event for one that ended well, where that has room for all of it. */
+static bool add_done(const struct tci_op *op, uint64_t entered_ns, struct event *event)
+{
+    const struct tci_call *call = &op->args.call;
+
+    if (entered_ns < op->begin_ns || entered_ns - op->begin_ns > UINT32_MAX ||
+        event->a != call->count * tc_dtype_size((tc_dtype_t)call->dtype))
+        return false;
+    event->kind = TCI_TRACE_DONE;
+    event->b = tci_trace_pack_call(call);
+    event->step = (uint32_t)(entered_ns - op->begin_ns);
+    add(op, event);
+    return true;
+}
+
 void tci_trace_op_settle(struct tci_op *op, tc_status_t status)
 {
     struct tci_trace *trace = trace_of(op);
     struct tci_trace_live *live = live_of(op);
-    struct tci_trace_record record;
+    struct event event;
 
     if (tci_trace_is_paused(trace))
         return;
-    record = record_of(op, TCI_TRACE_OP, op->begin_ns, tci_trace_recent(op->comm));
-    record.names = op->trace_names;
-    record.name = op->args.name;
-    record.algorithm = op->args.plan->name;
-    record.a = bytes_of(op);
-    record.b = (uint64_t)(int64_t)status;
-    tci_trace_add(trace, &record);
+    event = (struct event){.kind = TCI_TRACE_OP,
+                           .peer = op->args.peer,
+                           .names = op->trace_names != 0 ? op->trace_names : names_of(op),
+                           .begin_ns = op->begin_ns,
+                           .end_ns = tci_trace_recent(op->comm),
+                           .a = bytes_of(op),
+                           .b = (uint64_t)(int64_t)status};
+    if (live == NULL || status != TC_OK || !add_done(op, tci_word_get(&live->entered_ns), &event)) {
+        if (live != NULL)
+            add_call(op, tci_word_get(&live->entered_ns));
+        add(op, &event);
+    }
     tci_trace_count(trace, status == TC_OK ? TCI_COUNT_FINISHED : TCI_COUNT_FAILED, 1);
     if (status == TC_OK)
         tci_trace_count(trace, TCI_COUNT_OP_BYTES, bytes_of(op));
@@ -253,15 +315,15 @@ void tci_trace_xfer_end(struct tci_step_xfer *xfer, tc_status_t status)
     uint64_t now = 0;
 
     if (status == TC_OK && xfer->begin_ns != 0) {
-        struct tci_trace_record record;
+        struct event event = {.kind = TCI_TRACE_XFER_END,
+                              .peer = (int)xfer->peer,
+                              .step = xfer->x.key.step,
+                              .begin_ns = xfer->begin_ns,
+                              .a = xfer->x.len,
+                              .b = (uint64_t)xfer->x.key.lane << 1 | xfer->x.is_send};
 
-        now = tci_trace_recent(op->comm);
-        record = record_of(op, TCI_TRACE_XFER_END, xfer->begin_ns, now);
-        record.peer = (int)xfer->peer;
-        record.a = xfer->x.len;
-        record.b = (uint64_t)xfer->x.key.lane << 1 | xfer->x.is_send;
-        record.step = xfer->x.key.step;
-        tci_trace_add(trace_of(op), &record);
+        event.end_ns = now = tci_trace_recent(op->comm);
+        add(op, &event);
     }
     if (live == NULL)
         return;

@@ -8,6 +8,7 @@
 
 #include "core/base.h"
 #include "core/transport.h"
+#include "tcdist/dtype.h"
 
 /* More ranks than anyone forms a group of; a larger number is damage. */
 enum { GROUP_SIZE_MAX = 1 << 20 };
@@ -155,6 +156,14 @@ static void set_pair(const struct job *job, int32_t peer, struct call *call)
     call->high = rank < peer ? peer : rank;
 }
 
+/* Elements of so many bytes of a call. */
+static uint64_t count_of(uint64_t bytes, uint64_t word)
+{
+    size_t each = tc_dtype_size((tc_dtype_t)tci_trace_unpack_call(word).dtype);
+
+    return each == 0 ? 0 : bytes / each;
+}
+
 static bool add_event(struct job *job, uint32_t process, const struct tci_trace_seen *event,
                       uint32_t group)
 {
@@ -180,6 +189,14 @@ static bool add_event(struct job *job, uint32_t process, const struct tci_trace_
         call.status = (int32_t)(int64_t)event->b;
         call.end_ns = (int64_t)event->end_ns;
         call.entered_ns = (int64_t)event->begin_ns;
+        call.state = CALL_ENDED;
+    } else if (event->kind == TCI_TRACE_DONE) {
+        call.bytes = event->a;
+        call.count = count_of(event->a, event->b);
+        call.word = event->b;
+        call.has_word = true;
+        call.end_ns = (int64_t)event->end_ns;
+        call.entered_ns = (int64_t)tci_min(event->begin_ns + event->step, event->end_ns);
         call.state = CALL_ENDED;
     } else if (event->kind == TCI_TRACE_RUN) {
         call.ran_ns = (int64_t)event->begin_ns;
@@ -218,8 +235,8 @@ static bool add_message(struct job *job, uint32_t process, const struct tci_trac
 
 static bool is_of_interest(uint32_t kind)
 {
-    return kind == TCI_TRACE_CALL || kind == TCI_TRACE_OP || kind == TCI_TRACE_XFER_END ||
-           kind == TCI_TRACE_RUN || kind == TCI_TRACE_OP_FAIL;
+    return kind == TCI_TRACE_CALL || kind == TCI_TRACE_OP || kind == TCI_TRACE_DONE ||
+           kind == TCI_TRACE_XFER_END || kind == TCI_TRACE_RUN || kind == TCI_TRACE_OP_FAIL;
 }
 
 static bool read_events(struct job *job, uint32_t process)
