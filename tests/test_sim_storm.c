@@ -462,14 +462,14 @@ static bool is_lifted(const struct run *run, const struct fault *only)
 }
 
 /* Whom a rank has to name.  Of a path that is dead the higher end, but who stands still just then
- * cannot tell one end of a link that the other one lives; of two alone each names the other, unless
- * the word of one still reaches the other one. */
+ * cannot tell one end that the other one lives, and whose clock jumps does not wait for that; of
+ * two alone each names the other, unless the word of one still reaches the other one. */
 static int expected(const struct run *run, const struct fault *only, int rank)
 {
     if (!is_of_path(only))
         return ANYONE_ALIKE;
     if ((run->size == 2 && only->kind == DEAF) || is_lifted(run, only) ||
-        (only->kind == CUT && has_fault(run, SHORT_STALL)))
+        (only->kind == CUT && (has_fault(run, SHORT_STALL) || has_fault(run, SHORT_JUMP))))
         return ANYONE;
     return run->size == 2 ? 1 - rank : (int)tci_max(only->rank, only->other);
 }
@@ -572,7 +572,7 @@ static void one_run(uint64_t seed)
 static void whatever_happens_all_ends_in_time_and_the_right_rank_is_named(void **state)
 {
     static const uint64_t counts[] = {300, 2000, 100000};
-    static const uint64_t found[] = {13259, 13552, 16427, 24223, 61883}; /* they have failed once */
+    static const uint64_t found[] = {13259, 13552, 16427, 24223, 61883, 64598}; /* have failed */
     const char *given = getenv("TCDIST_SIM_SEED");
 
     (void)state;
