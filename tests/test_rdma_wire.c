@@ -156,6 +156,27 @@ static void nonsense_ends_the_link_and_nothing_else(void **state)
     }
 }
 
+/* Each is answered, and the answers wait for slots that the peer does not give back. */
+static void a_flood_of_what_is_taken_back_ends_the_link(void **state)
+{
+    struct tci_rdma_link *link;
+    const char *wrong = NULL;
+
+    (void)state;
+    exchange();
+    link = link_of(0);
+    for (uint32_t number = 1; wrong == NULL && number < 1000000; number++)
+        wrong = tci_rdma_on_revoke(link, number);
+    assert_non_null(wrong);
+    assert_non_null(strstr(wrong, "taken back"));
+    assert_int_equal(link->queue.revoked, TCI_RDMA_GRANTS);
+    while (link->queue.len > 0)
+        net_turn(&net);
+    assert_int_equal(link->queue.revoked, 0);
+    assert_null(tci_rdma_on_revoke(link, 1));
+    exchange();
+}
+
 /* Elements would not lie where they belong for whoever folds them later. */
 static void a_part_that_does_not_fill_its_record_ends_the_link(void **state)
 {
@@ -208,6 +229,7 @@ int main(void)
         cmocka_unit_test(records_come_out_as_they_went_in),
         cmocka_unit_test(random_bytes_do_no_harm),
         CASE(nonsense_ends_the_link_and_nothing_else),
+        CASE(a_flood_of_what_is_taken_back_ends_the_link),
         CASE(a_part_that_does_not_fill_its_record_ends_the_link),
         CASE(writes_that_nobody_has_granted_end_the_link),
     };

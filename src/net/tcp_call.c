@@ -318,9 +318,32 @@ static const char *pass_call(struct tci_link *link, uint32_t from, uint32_t to)
         link->rx.frame.key.tag != 0)
         return "a call that is none";
     called = tcp->links[to];
-    if (called != NULL && called->state == TCI_LINK_UP && !called->has_left)
-        tci_link_control(called, &frame, NULL);
+    if (called == NULL || called->state != TCI_LINK_UP || called->has_left)
+        return NULL;
+    /* A rank calls another one once: what is too much is dropped, so that nobody fills the memory
+     * of rank 0 with calls to one that does not read. */
+    if (called->log.acked >= called->calls_end)
+        called->calls_passed = 0;
+    if (called->calls_passed >= tcp->size)
+        return NULL;
+    tci_link_control(called, &frame, NULL);
+    called->calls_passed++;
+    called->calls_end = called->log.end;
     return NULL;
+}
+
+/* Whether so many ends of pipes from one rank are being made that it needs no further one. */
+static bool has_knocks_enough(const struct tci_tcp *tcp, uint32_t from)
+{
+    unsigned of_it = 0, all = 0;
+
+    for (const struct tci_list *at = tcp->knocks.next; at != &tcp->knocks; at = at->next) {
+        const struct tci_knock *knock = tci_container_of(at, struct tci_knock, list);
+
+        of_it += knock->link == NULL && knock->peer == from;
+        all++;
+    }
+    return of_it >= TCI_TCP_PIPES_SAME || all >= TCI_TCP_PIPES_MAX;
 }
 
 const char *tci_link_on_call(struct tci_link *link)
@@ -338,7 +361,8 @@ const char *tci_link_on_call(struct tci_link *link)
     if (link->peer != 0 || to != tcp->rank || from == 0 || from >= tcp->size || from == to)
         return "a call that is none";
     if (frame->key.tag != 0) {
-        (void)knock_new(tcp, from, frame->key.tag); /* the caller asks again if this fails */
+        if (!has_knocks_enough(tcp, from))
+            (void)knock_new(tcp, from, frame->key.tag); /* the caller asks again if this fails */
         return NULL;
     }
     caller = tci_link_get(tcp, from);

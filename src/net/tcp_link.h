@@ -51,7 +51,10 @@ enum {
     TCI_TCP_HALF_MAX = 64,               /* accepted connections that have not greeted yet */
     TCI_TCP_LISTENERS = 1 + TCI_PATHS_MAX,
     TCI_TCP_SIDES = 7,        /* connections of a link besides the main one */
-    TCI_TCP_PIPES_MAX = 4096, /* that rank 0 carries */
+    TCI_TCP_PIPES_MAX = 4096, /* that rank 0 carries … */
+    /* … from one rank to another: it needs one, and a new one when that fails.  So many ends of
+     * them wait at the other one, too. */
+    TCI_TCP_PIPES_SAME = 8,
     TCI_TCP_GREET_MS = 5000,
     TCI_TCP_DIAL_MS = 10000,
     /* Every rank listens before any knows its address, so who refuses is gone: as many tries take
@@ -136,6 +139,8 @@ struct tci_link {
     unsigned attempts;           /* to connect, since then */
     bool has_called;             /* the peer was asked to connect to this rank */
     bool is_called;              /* this rank was asked to connect, and has no need itself */
+    uint32_t calls_passed;       /* to it, and not acknowledged … */
+    uint64_t calls_end;          /* … where the last one ends in what is said to it */
     bool is_piped;               /* its connection goes through rank 0 */
     struct tci_knock *knock;     /* while it is asked for */
     tci_tcp_probe_fn probe_fn;   /* NULL: it is needed, so that to fail is a loss */

@@ -18,12 +18,7 @@
  * from its source, so that a receiver that does not read holds its sender back, as over a
  * connection.
  */
-enum {
-    BUFFER_BYTES = 128 * 1024,
-    ROUNDS_MAX = 4,
-    SAME_MAX =
-        8 /* that one rank asks for to another: it needs one, and a new one when that fails */
-};
+enum { BUFFER_BYTES = 128 * 1024, ROUNDS_MAX = 4 };
 
 struct end {
     struct tci_watch watch;
@@ -185,7 +180,7 @@ static bool has_enough(const struct tci_tcp *tcp, const struct tci_hello *hello)
 
         count += pipe->ends[0].rank == hello->from && pipe->ends[1].rank == hello->to;
     }
-    return count >= SAME_MAX || tcp->pipe_count >= TCI_TCP_PIPES_MAX;
+    return count >= TCI_TCP_PIPES_SAME || tcp->pipe_count >= TCI_TCP_PIPES_MAX;
 }
 
 /* Where one of the two is gone there is no use in it. */

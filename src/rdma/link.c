@@ -223,6 +223,7 @@ static bool queue_record(struct tci_rdma_link *link, const struct tci_rdma_head 
     if (head->len > 0)
         memcpy(queue->data + queue->len + sizeof(*head), payload, head->len);
     queue->len += more;
+    queue->revoked += head->kind == TCI_RDMA_REVOKED;
     return true;
 }
 
@@ -247,6 +248,7 @@ static unsigned flush_queue(struct tci_rdma_link *link)
         if (!tci_rdma_put(link, &head, queue->data + queue->done + sizeof(head)))
             return done;
         queue->done += sizeof(head) + head.len;
+        queue->revoked -= head.kind == TCI_RDMA_REVOKED;
         done++;
     }
     queue->len = queue->done = 0;
@@ -369,8 +371,7 @@ static const char *on_record(struct tci_rdma_link *link, const struct tci_rdma_h
     case TCI_RDMA_FURTHER:
         return tci_rdma_on_further(link, head, payload);
     case TCI_RDMA_REVOKE:
-        tci_rdma_on_revoke(link, head->number);
-        return NULL;
+        return tci_rdma_on_revoke(link, head->number);
     case TCI_RDMA_REVOKED:
         tci_rdma_on_revoked(link, head->number);
         return NULL;

@@ -179,6 +179,7 @@ struct tci_rdma_link {
     struct tci_rdma_queue {
         uint8_t *data; /* owned: records that wait for a slot */
         size_t len, done, room;
+        uint32_t revoked; /* answers to what the peer takes back among them */
     } queue;
     struct tci_xfers sends;        /* wait for a slot, the most urgent first */
     struct tci_xfer *sending;      /* the first of these is partly out */
@@ -408,7 +409,7 @@ const char *tci_rdma_on_further(struct tci_rdma_link *link, const struct tci_rdm
 unsigned tci_rdma_push_some(struct tci_rdma_link *link);
 void tci_rdma_push_done(struct tci_rdma_link *link, struct tci_rdma_push *push);
 /* The receiver wants no more of it. */
-void tci_rdma_on_revoke(struct tci_rdma_link *link, uint32_t number);
+const char *tci_rdma_on_revoke(struct tci_rdma_link *link, uint32_t number);
 void tci_rdma_abort_pushes(struct tci_rdma_link *link, const struct tci_key *key,
                            tc_status_t status);
 

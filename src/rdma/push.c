@@ -200,16 +200,19 @@ const char *tci_rdma_on_further(struct tci_rdma_link *link, const struct tci_rdm
 }
 
 /* Behind what is on its way the answer tells that nothing more comes. */
-void tci_rdma_on_revoke(struct tci_rdma_link *link, uint32_t number)
+const char *tci_rdma_on_revoke(struct tci_rdma_link *link, uint32_t number)
 {
     struct tci_rdma_push *push = find_push(link, number);
     struct tci_rdma_head head = {.kind = TCI_RDMA_REVOKED, .number = number};
 
+    if (link->queue.revoked >= TCI_RDMA_GRANTS)
+        return "more is taken back than can have been granted";
     if (push != NULL)
         end(link, push, TC_OK);
     else
         tci_rdma_drop_credit(link, number);
     tci_rdma_control(link, &head, NULL);
+    return NULL;
 }
 
 void tci_rdma_abort_pushes(struct tci_rdma_link *link, const struct tci_key *key,
