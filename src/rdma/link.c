@@ -177,10 +177,15 @@ static void lose_for(struct tci_rdma_link *link, const char *wrong)
 
 /* ---- Records out ---- */
 
+bool tci_rdma_is_told(const struct tci_rdma_link *link)
+{
+    return link->records_put - link->records_done == link->quiet;
+}
+
 bool tci_rdma_is_clear(const struct tci_rdma_link *link)
 {
     return link->queue.len == 0 && link->sends.head == NULL && tci_list_is_empty(&link->pushes) &&
-           link->works_done == link->works_put;
+           link->works_put - link->works_done == link->quiet;
 }
 
 bool tci_rdma_put(struct tci_rdma_link *link, struct tci_rdma_head *head, const void *payload)

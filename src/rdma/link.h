@@ -43,6 +43,7 @@ enum {
     TCI_RDMA_STAGED = 2,               /* chunks of one receive: one is filled, one is read */
     TCI_RDMA_CHUNKS = 64,              /* lent to peers at a time, by all receives */
     TCI_RDMA_REGIONS = 64,             /* some devices stop near 100 */
+    TCI_RDMA_QUIET = 8,                /* of so many small records one completes: work saved … */
     TCI_RDMA_BATCH = 32,               /* completions that are taken at once */
     TCI_RDMA_TIMEOUT = 14,             /* of an acknowledgement: 67 ms … */
     TCI_RDMA_TIMEOUT_SOFTWARE = 18,    /* 1.1 s: its packets wait for processors */
@@ -171,6 +172,7 @@ struct tci_rdma_link {
     struct tci_rdma_work works[TCI_RDMA_QUEUE];
     uint32_t works_put, works_done;     /* ever */
     uint32_t records_put, records_done; /* of these, in slots of ours */
+    uint32_t quiet;                     /* the last so many records, which complete with the next */
     uint32_t sent, acked;               /* records and writes: to slots of the peer's */
     uint32_t taken, told;               /* the same the other way */
     uint32_t writes;                    /* on their way */
@@ -321,6 +323,8 @@ void tci_rdma_control(struct tci_rdma_link *link, struct tci_rdma_head *head, co
 bool tci_rdma_put(struct tci_rdma_link *link, struct tci_rdma_head *head, const void *payload);
 /* What waits goes out as far as there is room; the amount of work. */
 unsigned tci_rdma_flush(struct tci_rdma_link *link);
+/* No record that completes by itself is on its way: notices have arrived. */
+bool tci_rdma_is_told(const struct tci_rdma_link *link);
 bool tci_rdma_is_clear(const struct tci_rdma_link *link);
 void tci_rdma_say_bye(struct tci_rdma_link *link);
 /* A slot of ours was filled, or a range was written to: `len` bytes. */

@@ -36,8 +36,8 @@ static void say_last(struct tci_rdma *rdma)
             const struct tci_rdma_link *link =
                 tci_container_of(at, struct tci_rdma_link, near_link);
 
-            is_waiting = is_waiting || (link->broken == NULL && !link->has_left &&
-                                        link->records_put != link->records_done);
+            is_waiting =
+                is_waiting || (link->broken == NULL && !link->has_left && !tci_rdma_is_told(link));
         }
     }
 }

@@ -25,7 +25,6 @@ static bool make(struct tci_rdma_link *link, uint32_t inline_max)
     struct ibv_qp_init_attr attr = {.send_cq = rdma->cq,
                                     .recv_cq = rdma->cq,
                                     .qp_type = IBV_QPT_RC,
-                                    .sq_sig_all = 1,
                                     .cap = {.max_send_wr = TCI_RDMA_QUEUE,
                                             .max_recv_wr = TCI_RDMA_SLOTS,
                                             .max_send_sge = 1,
@@ -108,6 +107,8 @@ void tci_rdma_qp_close(struct tci_rdma_link *link)
     for (uint32_t at = link->works_done; at != link->works_put; at++)
         tci_rdma_chunk_put(rdma, link->works[at % TCI_RDMA_QUEUE].chunk);
     link->works_done = link->works_put;
+    link->records_done = link->records_put;
+    link->quiet = 0;
     wipe(link);
     tci_rdma_crypt_close(link);
     tci_rdma_chunk_put(rdma, link->out);
@@ -242,6 +243,13 @@ uint8_t *tci_rdma_slot_out(struct tci_rdma_link *link)
     return link->out->data + (size_t)(link->records_put % TCI_RDMA_SLOTS) * TCI_RDMA_SLOT;
 }
 
+/* Nobody waits for the end of what is sent again and again; it is known by that of the next. */
+static bool is_quiet(const struct tci_rdma_link *link, uint8_t kind)
+{
+    return kind != TCI_RDMA_NOTICE && kind != TCI_RDMA_BYE && kind != TCI_RDMA_HELLO &&
+           link->quiet < TCI_RDMA_QUIET - 1;
+}
+
 int tci_rdma_post_record(struct tci_rdma_link *link, size_t bytes, uint8_t kind)
 {
     struct tci_rdma_work *work = &link->works[link->works_put % TCI_RDMA_QUEUE];
@@ -252,13 +260,17 @@ int tci_rdma_post_record(struct tci_rdma_link *link, size_t bytes, uint8_t kind)
                              .sg_list = &sge,
                              .num_sge = 1,
                              .opcode = IBV_WR_SEND,
-                             .send_flags = IBV_SEND_SIGNALED |
-                                           (bytes <= link->inline_max ? IBV_SEND_INLINE : 0)};
-    int error = link->rdma->verbs->post_send(link->qp, &wr);
+                             .send_flags = bytes <= link->inline_max ? IBV_SEND_INLINE : 0};
+    bool quiet = is_quiet(link, kind);
+    int error;
 
+    if (!quiet)
+        wr.send_flags |= IBV_SEND_SIGNALED;
+    error = link->rdma->verbs->post_send(link->qp, &wr);
     if (error != 0)
         return error;
     *work = (struct tci_rdma_work){.kind = kind};
+    link->quiet = quiet ? link->quiet + 1 : 0;
     link->works_put++;
     link->records_put++;
     link->sent++;
@@ -288,6 +300,7 @@ int tci_rdma_post_write(struct tci_rdma_link *link, struct tci_rdma_push *push,
         return error;
     link->works[link->works_put % TCI_RDMA_QUEUE] =
         (struct tci_rdma_work){.push = push, .chunk = chunk};
+    link->quiet = 0;
     link->works_put++;
     link->sent++;
     link->writes++;

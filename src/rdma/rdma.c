@@ -338,8 +338,7 @@ static bool rdma_has_told(const struct tci_transport *self)
     for (at = rdma->near.next; at != &rdma->near; at = at->next) {
         const struct tci_rdma_link *link = tci_container_of(at, struct tci_rdma_link, near_link);
 
-        if (link->broken == NULL &&
-            (link->queue.len > 0 || link->records_put != link->records_done))
+        if (link->broken == NULL && (link->queue.len > 0 || !tci_rdma_is_told(link)))
             return false;
     }
     return tci_transport_has_told(rdma->below);
