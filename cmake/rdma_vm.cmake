@@ -15,7 +15,7 @@ elseif(NOT TCDIST_SANITIZE)
     set_target_properties(rdma_smoke PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     set(machine ${PROJECT_SOURCE_DIR}/tests/rdma_vm)
-    tcdist_add_house_test(rdma_vm ${machine}/rdma_vm.sh --hosts 4 --timeout 240 --verbose
+    tcdist_add_house_test(rdma_vm ${machine}/rdma_vm.sh --hosts 4 --timeout 400 --verbose
         -- ${machine}/suite.sh ${PROJECT_BINARY_DIR})
-    set_tests_properties(rdma_vm PROPERTIES TIMEOUT 600 RUN_SERIAL ON)
+    set_tests_properties(rdma_vm PROPERTIES TIMEOUT 800 RUN_SERIAL ON)
 endif()

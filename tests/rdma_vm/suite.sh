@@ -143,15 +143,26 @@ case_perf()
     done
 }
 
-# The collective suite, all ranks on one device; with TCDIST_TEST_EFFORT=full for minutes.
-case_collectives()
+# collectives SIZE...: the collective suite, all ranks on one device, against the plain loop whose
+# bits are those of every transport.
+collectives()
 {
-    local size sizes=(2)
-    [[ ${TCDIST_TEST_EFFORT:-} != full ]] || sizes=(2 3 4)
-    for size in "${sizes[@]}"; do
+    local size
+    for size in "$@"; do
         env TCDIST_SHM=0 TCDIST_RDMA=1 TCDIST_TEST_EFFORT=quick \
             CMOCKA_TEST_FILTER="*_${size}_ranks*" "$build/tests/test_collectives" || return
     done
+}
+
+case_collectives() { collectives 2 3 4; }
+
+# The same sealed; with TCDIST_TEST_EFFORT=full in all sizes.
+case_sealed()
+{
+    local -x TCDIST_KEY=0123456789abcdef0123456789abcdef TCDIST_ENCRYPTION=on
+    local sizes=(2)
+    [[ ${TCDIST_TEST_EFFORT:-} != full ]] || sizes=(2 3 4)
+    case_perf && collectives "${sizes[@]}"
 }
 
 # The weights are those of TCP, bit for bit.
