@@ -351,17 +351,21 @@ unsigned tci_shm_poll(struct tci_source *source, unsigned budget)
     struct tci_shm *shm = tci_container_of(source, struct tci_shm, source);
     struct tci_list *at, *next;
     unsigned work = 0;
+    bool is_reading = false;
 
     if (shm->is_armed)
         wake_up(shm);
     shm->awaited.ended = INT_MIN;
     for (at = shm->near.next; at != &shm->near && work < budget; at = next) {
+        struct tci_shm_link *link = tci_container_of(at, struct tci_shm_link, near_link);
+
         next = at->next;
-        work += poll_link(tci_container_of(at, struct tci_shm_link, near_link), budget);
+        work += poll_link(link, budget);
+        is_reading = is_reading || !tci_list_is_empty(&link->pulls);
     }
     /* What has come goes first, once: to read a piece takes long. */
     shm->has_put_off = work > 0 && !shm->has_put_off;
-    if (!shm->has_put_off)
+    if (!shm->has_put_off && is_reading)
         work += tci_shm_pull_some(shm);
     /* Nobody is always the first. */
     at = tci_list_first(&shm->near);
