@@ -89,6 +89,9 @@ struct tci_loop {
     struct tci_spin spin;
     uint64_t lap_ns;  /* when the last part of the turn ended; lap.c */
     uint64_t long_ns; /* when one was last told to have taken long; 0: never */
+    uint64_t ran_ns;  /* what the thread that turns had had of a processor … */
+    uint64_t ran_at_ns;
+    pthread_t ran_by; /* … at that time of lap_ns, and which it is */
 
     /* While nobody turns it. */
     atomic_bool wants_park;  /* HOST, and MANUAL once tc_fd or tc_timeout_ms was asked */
