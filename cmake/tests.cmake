@@ -140,6 +140,12 @@ foreach(name test_facts test_hosts)
     target_link_libraries(${name} PRIVATE tools_shared)
 endforeach()
 
+file(GLOB tcdump_sources CONFIGURE_DEPENDS tools/tcdump/find*.c)
+target_sources(test_tcdump_slow PRIVATE
+    ${tcdump_sources} tools/tcdump/clocks.c tools/tcdump/job.c tools/tcdump/text.c)
+target_include_directories(test_tcdump_slow PRIVATE tools/tcdump)
+target_link_libraries(test_tcdump_slow PRIVATE tools_shared)
+
 # Hosts in networks of their own, as chaos has them.
 foreach(name test_tcrun_ssh test_tcdoctor test_tcconfig)
     target_sources(${name} PRIVATE tests/chaos/lab.c tests/chaos/wan.c)

@@ -287,7 +287,7 @@ static void ordered_calls_in_two_orders_are_told_as_such(void **state)
 
 /* ---- A slow link ---------------------------------------------------------------------------- */
 
-enum { SLOW_MS = 20 };
+enum { SLOW_MS = 60 };
 
 /* Carries bytes both ways, each piece some time later; ends with either side. */
 _Noreturn static void relay(int a, int b)

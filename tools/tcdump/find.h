@@ -38,10 +38,11 @@ struct lateness {
 /* What a message takes from one process to another, once both were ready. */
 struct path {
     uint32_t from, to;
-    uint32_t messages;
+    uint32_t messages, awaited; /* awaited: by a receiver that was ready when they were sent */
     uint64_t bytes;
-    int64_t median_ns; /* of a message */
-    double ratio;      /* to other paths, for messages of like length */
+    int64_t median_ns, quick_ns; /* of a message; a quarter of those awaited take less */
+    double ratio, quick_ratio;   /* the same to other paths, for messages of like length */
+    bool is_slow;
 };
 
 /* A call in flight at one process that waits for another, which has not made it. */
