@@ -215,7 +215,83 @@ static void a_then_b_against_b_then_a_is_a_circle(void **state)
     traced_fini(&ranks);
 }
 
-/* The same with ordered calls of two groups, which have numbers of their own each. */
+/* Each misses what the other waits in, but one after the other, until a deadline. */
+static void two_misses(struct traced_rank *self)
+{
+    tc_options options;
+
+    tc_options_default(&options);
+    options.timeout_ms = 300;
+    for (int r = 0; r < 2; r++) {
+        if (self->rank == r) {
+            tc_future *future = tc_allreduce_async(self->group, 10 + (uint64_t)r, kept, kept, 64,
+                                                   TC_DTYPE_F32, TC_REDUCE_SUM, &options);
+
+            (void)tc_future_wait(future, -1);
+            tc_future_release(future);
+        }
+        all_reduce(self, 5 + (uint64_t)r);
+    }
+}
+
+static void calls_that_were_missed_one_after_the_other_are_no_circle(void **state)
+{
+    struct traced_ranks ranks;
+    const cJSON *found;
+    cJSON *root;
+
+    (void)state;
+    traced_init(&ranks, 2);
+    traced_start(&ranks, two_misses, true);
+    traced_await(&ranks, true);
+    root = ask(ranks.dir, FOUND);
+
+    assert_null(finding_of(root, "cycle"));
+    found = must_find(root, "missing");
+    must_say(found, number_of(found, "rank") == 0 ? "rank 0 never entered allreduce tag 11"
+                                                  : "rank 1 never entered allreduce tag 10");
+    cJSON_Delete(root);
+    traced_fini(&ranks);
+}
+
+/* An ordered call that one rank leaves out: the last of the others is the one without a partner. */
+static void rank_1_leaves_one_out(struct traced_rank *self)
+{
+    for (int i = 0; i < 3; i++) {
+        tc_future *future;
+
+        if (self->rank == 1 && i == 0)
+            continue;
+        future = tc_allreduce_async(self->group, TC_TAG_ORDERED, kept, kept, 64, TC_DTYPE_F32,
+                                    TC_REDUCE_SUM, NULL);
+        if (self->rank == 1 || i < 2)
+            traced_wait(self, future);
+    }
+    traced_entered(self, self->rank == 0 ? 3 : 2);
+}
+
+static void an_ordered_call_that_was_left_out_is_told_of(void **state)
+{
+    struct traced_ranks ranks;
+    const cJSON *found;
+    cJSON *root;
+
+    (void)state;
+    traced_init(&ranks, 2);
+    traced_start(&ranks, rank_1_leaves_one_out, true);
+    traced_await(&ranks, true);
+    root = ask(ranks.dir, FOUND);
+
+    found = must_find(root, "missing");
+    must_say(found, "rank 1 never entered allreduce, ordered call 2");
+    must_say(found, "it may have left out an earlier one");
+    assert_null(finding_of(root, "cycle"));
+    assert_null(finding_of(root, "mismatch"));
+    cJSON_Delete(root);
+    traced_fini(&ranks);
+}
+
+/* A then B against B then A in ordered calls of two groups, whose numbers are their own. */
 static void two_orders_in_groups(struct traced_rank *self)
 {
     tc_dist_ctx *groups[2];
@@ -387,6 +463,8 @@ int main(void)
         cmocka_unit_test(a_rank_that_is_late_by_200_ms_is_named),
         cmocka_unit_test(a_missing_call_is_named_and_so_is_who_was_killed),
         cmocka_unit_test(a_then_b_against_b_then_a_is_a_circle),
+        cmocka_unit_test(calls_that_were_missed_one_after_the_other_are_no_circle),
+        cmocka_unit_test(an_ordered_call_that_was_left_out_is_told_of),
         cmocka_unit_test(ordered_calls_of_two_groups_make_a_circle),
         cmocka_unit_test(ordered_calls_in_two_orders_are_told_as_such),
         cmocka_unit_test(a_slow_link_is_named),

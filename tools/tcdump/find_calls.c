@@ -233,13 +233,16 @@ static void tell_missing(struct found *found, const struct edge *edge, size_t mo
     if (more > 0)
         snprintf(rest, sizeof(rest), ", nor %zu others that are waited for", more);
     snprintf(finding->text, sizeof(finding->text),
-             "rank %u never entered %s%s: %s %s %s for it for %s; %s",
+             "rank %u never entered %s%s: %s %s %s for it for %s; %s%s",
              job->processes[edge->to].rank, job_call_text(job, call, name), rest,
              is_many ? "ranks" : "rank", waiters,
              call->state == CALL_ENDED ? "waited"
              : is_many                 ? "wait"
                                        : "waits",
-             job_time_text(finding->ns, since), find_last_words(job, edge->to, last));
+             job_time_text(finding->ns, since), find_last_words(job, edge->to, last),
+             call->space == TCI_SPACE_ORDERED
+                 ? "; ordered calls are counted, so that it may have left out an earlier one"
+                 : "");
 }
 
 /* One finding a rank: the operation that waits for it longest, and how many more. */

@@ -108,6 +108,29 @@ static size_t print_circle(const struct walk *walk, uint32_t start, size_t last,
     return len;
 }
 
+/* Whether there was a time at which all of them waited: of calls that a deadline has ended, one may
+ * have been over before the next was made. */
+static bool is_at_once(const struct walk *walk, uint32_t start, size_t last)
+{
+    const struct found *found = walk->found;
+    int64_t begin_ns = INT64_MIN, end_ns = INT64_MAX;
+    size_t e = last;
+
+    for (;;) {
+        const struct call *call = &found->job->calls[found->edges[e].call];
+        int64_t over_ns =
+            call->state == CALL_ENDED ? call->end_ns : found->job->processes[call->process].seen_ns;
+
+        if (call->begin_ns > begin_ns)
+            begin_ns = call->begin_ns;
+        if (over_ns < end_ns)
+            end_ns = over_ns;
+        if (found->edges[e].from == start)
+            return begin_ns <= end_ns;
+        e = walk->by[found->edges[e].from];
+    }
+}
+
 static void tell_circle(const struct walk *walk, uint32_t start, size_t last, uint32_t members)
 {
     struct found *found = walk->found;
@@ -147,7 +170,7 @@ static void find_mutual(struct walk *walk, uint32_t start)
             walk->reached[p] |= TOLD;
     }
     last = members > 1 ? find_circle(walk, start) : SIZE_MAX;
-    if (last == SIZE_MAX)
+    if (last == SIZE_MAX || !is_at_once(walk, start, last))
         return;
     for (size_t e = 0; e < found->edge_count; e++)
         if (is_mutual(walk, found->edges[e].from) && is_mutual(walk, found->edges[e].to))
