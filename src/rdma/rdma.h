@@ -17,7 +17,7 @@ struct tci_rdma_port_info {
     bool is_chosen;    /* by the options; of several the first */
     char state[24];    /* "active", "down", … */
     char layer[16];    /* "ethernet", "infiniband" */
-    char transport[4]; /* "RC", or "UC" of a device that has nothing else, or "" */
+    char transport[4]; /* "RC", or "" */
     uint32_t mtu;      /* bytes */
     int gid_index;     /* that would be used; -1: none */
     char gid_kind[12]; /* "RoCE v2", "RoCE v1", "IB" */
