@@ -26,32 +26,6 @@ static const char *no_lab; /* why there are no hosts; NULL: there are */
     ((const char *const[]){"tcconfig", "--ssh", lab.ssh, "--try=1", "--large=0.25", __VA_ARGS__,   \
                            NULL})
 
-static void assert_has(const struct tool_run *run, const char *in, const char *text)
-{
-    if (strstr(in, text) == NULL)
-        fail_msg("no '%s' in:\n%s\nand on standard error:\n%s", text, run->out.data, run->err.data);
-}
-
-static void need_lab(void)
-{
-    if (no_lab == NULL)
-        return;
-    printf("skipped: %s\n", no_lab);
-    skip();
-}
-
-/* Waits of several seconds that show no other code. */
-static void need_time(void)
-{
-    const char *effort = getenv("TCDIST_TEST_EFFORT");
-
-    need_lab();
-    if (effort == NULL || strcmp(effort, "quick") != 0)
-        return;
-    printf("skipped: it takes seconds, and effort is quick\n");
-    skip();
-}
-
 __attribute__((format(printf, 1, 2))) static void command(const char *format, ...)
 {
     char text[512];
@@ -87,8 +61,8 @@ static void this_host_alone_is_described(void **state)
                (const char *const[]){"tcconfig", "--hosts", "localhost", "--form=list", NULL});
     tool_finish(&run);
     assert_int_equal(run.exit_code, 0);
-    assert_has(&run, run.out.data, "{\"ssh\": \"localhost\", \"ips\": []}");
-    assert_has(&run, run.err.data, "one host, alone");
+    tool_says(&run, "{\"ssh\": \"localhost\", \"ips\": []}");
+    tool_errs(&run, "one host, alone");
     tool_close(&run);
 }
 
@@ -137,16 +111,16 @@ static void a_mesh_becomes_a_host_file_for_tcrun(void **state)
     struct tool_run run;
 
     (void)state;
-    need_lab();
+    ssh_lab_need(no_lab);
     snprintf(path, sizeof path, "%s/hosts.json", lab.folder);
     tool_start(&run, NULL,
                TCCONFIG("--hosts", FOUR_HOSTS, "--output", path, "--env", "FROM=tcconfig"));
     tool_finish(&run);
     if (run.exit_code != 0)
         fail_msg("%s%s", run.out.data, run.err.data);
-    assert_has(&run, run.out.data, "10.77.0.1 -> 10.77.0.2: eth0 -> eth0 10.77.0.2: ");
-    assert_has(&run, run.out.data, " MB/s\n");
-    assert_has(&run, run.out.data, "the 4 hosts form a mesh\n");
+    tool_says(&run, "10.77.0.1 -> 10.77.0.2: eth0 -> eth0 10.77.0.2: ");
+    tool_says(&run, " MB/s\n");
+    tool_says(&run, "the 4 hosts form a mesh\n");
     tool_close(&run);
 
     tool_start(&run, NULL,
@@ -155,10 +129,9 @@ static void a_mesh_becomes_a_host_file_for_tcrun(void **state)
     tool_finish(&run);
     unlink(path);
     assert_int_equal(run.exit_code, 0);
-    assert_has(&run, run.out.data, "[4] 4/5 tcconfig\n");
-    assert_has(&run, run.out.data,
-               "[0] [[\"10.77.0.1:32323\"], [\"10.77.0.2:32324\"], [\"10.77.0.2:32325\"], "
-               "[\"10.77.0.3:32326\"], [\"10.77.0.4:32327\"]]\n");
+    tool_says(&run, "[4] 4/5 tcconfig\n");
+    tool_says(&run, "[0] [[\"10.77.0.1:32323\"], [\"10.77.0.2:32324\"], [\"10.77.0.2:32325\"], "
+                    "[\"10.77.0.3:32326\"], [\"10.77.0.4:32327\"]]\n");
     tool_close(&run);
 }
 
@@ -167,16 +140,16 @@ static void hosts_without_a_mesh_are_ordered_as_a_ring(void **state)
     struct tool_run run;
 
     (void)state;
-    need_lab();
+    ssh_lab_need(no_lab);
     part(1, 0);
     tool_start(&run, NULL, TCCONFIG("--hosts", FOUR_HOSTS, "--form=plain"));
     tool_finish(&run);
     unite(1);
 
     assert_int_equal(run.exit_code, 0);
-    assert_has(&run, run.err.data,
-               "the 4 hosts form a ring, but no mesh: 10.77.0.1 and 10.77.0.2 are not linked both "
-               "ways\naround the ring: 10.77.0.1 10.77.0.3 10.77.0.2 10.77.0.4\n");
+    tool_errs(&run,
+              "the 4 hosts form a ring, but no mesh: 10.77.0.1 and 10.77.0.2 are not linked both "
+              "ways\naround the ring: 10.77.0.1 10.77.0.3 10.77.0.2 10.77.0.4\n");
     assert_string_equal(run.out.data, "10.77.0.1 slots=1\n10.77.0.3 slots=1\n10.77.0.2 slots=2\n"
                                       "10.77.0.4 slots=1\n");
     tool_close(&run);
@@ -187,7 +160,7 @@ static void hosts_without_a_ring_are_no_group(void **state)
     struct tool_run run;
 
     (void)state;
-    need_time();
+    ssh_lab_need_time(no_lab);
     part(1, 0);
     tool_start(&run, NULL, TCCONFIG("--hosts", "10.77.0.1,10.77.0.2,10.77.0.3"));
     tool_finish(&run);
@@ -195,15 +168,14 @@ static void hosts_without_a_ring_are_no_group(void **state)
 
     assert_int_equal(run.exit_code, 1);
     assert_string_equal(run.out.data, "");
-    assert_has(&run, run.err.data, "form neither a mesh nor a ring: 10.77.0.1 and 10.77.0.2");
+    tool_errs(&run, "form neither a mesh nor a ring: 10.77.0.1 and 10.77.0.2");
     tool_close(&run);
 
     tool_start(&run, NULL, TCCONFIG("--hosts", "10.77.0.1,10.77.0.2", "--backend=jaccl"));
     tool_finish(&run);
     assert_int_equal(run.exit_code, 1);
-    assert_has(&run, run.err.data,
-               "can't be a group for jaccl: 10.77.0.1 and 10.77.0.2 are not "
-               "linked by active devices");
+    tool_errs(&run, "can't be a group for jaccl: 10.77.0.1 and 10.77.0.2 are not "
+                    "linked by active devices");
     tool_close(&run);
 }
 
@@ -212,12 +184,12 @@ static void a_host_out_of_reach_is_told_or_left_out(void **state)
     struct tool_run run;
 
     (void)state;
-    need_time();
+    ssh_lab_need_time(no_lab);
     tool_start(&run, NULL, TCCONFIG("--hosts", "10.77.0.1,10.77.0.99,10.77.0.3"));
     tool_finish(&run);
     assert_int_equal(run.exit_code, 1);
-    assert_has(&run, run.err.data, "10.77.0.99: can't be reached: ssh: connect to host 10.77.0.99");
-    assert_has(&run, run.err.data, "1 of 3 hosts can't be reached; --ignore-unreachable");
+    tool_errs(&run, "10.77.0.99: can't be reached: ssh: connect to host 10.77.0.99");
+    tool_errs(&run, "1 of 3 hosts can't be reached; --ignore-unreachable");
     tool_close(&run);
 
     tool_start(&run, NULL,
@@ -234,15 +206,14 @@ static void who_reaches_whom_is_drawn(void **state)
     struct tool_run run;
 
     (void)state;
-    need_lab();
+    ssh_lab_need(no_lab);
     tool_start(&run, NULL, TCCONFIG("--hosts", "10.77.0.1,10.77.0.2", "--dot"));
     tool_finish(&run);
     assert_int_equal(run.exit_code, 0);
-    assert_has(&run, run.out.data, "digraph hosts {\n");
-    assert_has(
-        &run, run.out.data,
-        "  \"10.77.0.1\" -> \"10.77.0.2\" [taillabel=\"eth0\", headlabel=\"eth0\", label=\"");
-    assert_has(&run, run.out.data, "\"];\n}\n");
+    tool_says(&run, "digraph hosts {\n");
+    tool_says(&run,
+              "  \"10.77.0.1\" -> \"10.77.0.2\" [taillabel=\"eth0\", headlabel=\"eth0\", label=\"");
+    tool_says(&run, "\"];\n}\n");
     tool_close(&run);
 }
 
@@ -263,7 +234,7 @@ static void a_cable_without_addresses_gets_some_when_told(void **state)
     struct tool_run run;
 
     (void)state;
-    need_lab();
+    ssh_lab_need(no_lab);
     wire(0, 1);
     tool_start(&run, NULL, TCCONFIG("--hosts", "10.77.0.1,10.77.0.2,10.77.0.3"));
     tool_finish(&run);
@@ -273,22 +244,20 @@ static void a_cable_without_addresses_gets_some_when_told(void **state)
         printf("skipped: there is no IPv6 here, by which bare wires are found\n");
         skip();
     }
-    assert_has(&run, run.err.data,
-               "  10.77.0.1: ip addr add 192.168.0.1/30 dev cable0 && ip link "
-               "set cable0 up\n");
-    assert_has(&run, run.err.data,
-               "  10.77.0.2: ip addr add 192.168.0.2/30 dev cable1 && ip link "
-               "set cable1 up\n");
+    tool_errs(&run, "  10.77.0.1: ip addr add 192.168.0.1/30 dev cable0 && ip link "
+                    "set cable0 up\n");
+    tool_errs(&run, "  10.77.0.2: ip addr add 192.168.0.2/30 dev cable1 && ip link "
+                    "set cable1 up\n");
     tool_close(&run);
 
     tool_start(&run, NULL, TCCONFIG("--hosts", "10.77.0.1,10.77.0.2", "--auto-setup"));
     tool_finish(&run);
     assert_int_equal(run.exit_code, 0);
-    assert_has(&run, run.err.data, "after that:\n");
+    tool_errs(&run, "after that:\n");
     /* The faster one comes first, which may be either. */
-    assert_has(&run, run.out.data, "\"192.168.0.1\"");
-    assert_has(&run, run.out.data, "\"192.168.0.2\"");
-    assert_has(&run, run.out.data, "\"10.77.0.2\"");
+    tool_says(&run, "\"192.168.0.1\"");
+    tool_says(&run, "\"192.168.0.2\"");
+    tool_says(&run, "\"10.77.0.2\"");
     tool_close(&run);
 }
 

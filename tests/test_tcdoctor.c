@@ -24,12 +24,6 @@ static struct ssh_lab lab;
 static char doctor[512];   /* its path */
 static const char *no_lab; /* why there are no hosts; NULL: there are */
 
-static void assert_says(const struct tool_run *run, const char *text)
-{
-    if (strstr(run->out.data, text) == NULL)
-        fail_msg("no '%s' in:\n%s\nand on standard error:\n%s", text, run->out.data, run->err.data);
-}
-
 static void ranks_of_this_host_are_well(void **state)
 {
     struct tool_run run;
@@ -40,9 +34,9 @@ static void ranks_of_this_host_are_well(void **state)
 
     assert_string_equal(run.err.data, "");
     assert_int_equal(run.exit_code, 0);
-    assert_says(&run, "rank 2 of 3: ");
-    assert_says(&run, "started by tcdist, transports tcp");
-    assert_says(&run, "all is well: ");
+    tool_says(&run, "rank 2 of 3: ");
+    tool_says(&run, "started by tcdist, transports tcp");
+    tool_says(&run, "all is well: ");
     tool_close(&run);
 }
 
@@ -54,8 +48,8 @@ static void a_process_alone_is_well(void **state)
     tool_start(&run, NULL, (const char *const[]){"tcdoctor", NULL});
     tool_finish(&run);
     assert_int_equal(run.exit_code, 0);
-    assert_says(&run, "rank 0 of 1: ");
-    assert_says(&run, "this rank was alone");
+    tool_says(&run, "rank 0 of 1: ");
+    tool_says(&run, "this rank was alone");
     tool_close(&run);
 }
 
@@ -132,8 +126,8 @@ static void who_does_not_come_is_named(void **state)
                                      NULL});
     tool_finish(&run);
     assert_int_equal(run.exit_code, 1);
-    assert_says(&run, "rank 1 of 2: not there\n");
-    assert_says(&run, "rank 1 has not come to tcp://127.0.0.1:");
+    tool_says(&run, "rank 1 of 2: not there\n");
+    tool_says(&run, "rank 1 has not come to tcp://127.0.0.1:");
     tool_close(&run);
 
     setenv("TCDIST_RANK", "1", 1);
@@ -165,31 +159,11 @@ static void a_place_that_is_a_file_does_too(void **state)
     unlink(url + strlen("file://"));
     if (run.exit_code != 0)
         fail_msg("%s%s", run.out.data, run.err.data);
-    assert_says(&run, "all is well: ");
+    tool_says(&run, "all is well: ");
     tool_close(&run);
 }
 
 /* ---- Networks -------------------------------------------------------------------------------- */
-
-static void need_lab(void)
-{
-    if (no_lab == NULL)
-        return;
-    printf("skipped: %s\n", no_lab);
-    skip();
-}
-
-/* Waits of several seconds that show no other code. */
-static void need_time(void)
-{
-    const char *effort = getenv("TCDIST_TEST_EFFORT");
-
-    need_lab();
-    if (effort == NULL || strcmp(effort, "quick") != 0)
-        return;
-    printf("skipped: it takes seconds, and effort is quick\n");
-    skip();
-}
 
 /* Adds a rule to what comes into a host. */
 static void add_rule(int host, const char *rule)
@@ -224,12 +198,12 @@ static void hosts_that_are_well_are_said_to_be(void **state)
     struct tool_run run;
 
     (void)state;
-    need_lab();
+    ssh_lab_need(no_lab);
     run_on_hosts(&run);
     if (run.exit_code != 0)
         fail_msg("%s%s", run.out.data, run.err.data);
-    assert_says(&run, " eth0 10.77.0.3");
-    assert_says(&run, "all is well: ");
+    tool_says(&run, " eth0 10.77.0.3");
+    tool_says(&run, "all is well: ");
     tool_close(&run);
 }
 
@@ -238,14 +212,14 @@ static void a_firewall_in_one_direction_is_told(void **state)
     struct tool_run run;
 
     (void)state;
-    need_lab();
+    ssh_lab_need(no_lab);
     add_rule(2, "ip saddr 10.77.0.2 tcp flags & (syn | ack) == syn");
     run_on_hosts(&run);
     clear_rules(2);
 
     assert_int_equal(run.exit_code, 1);
-    assert_says(&run, "rank 2 reaches rank 1 on 10.77.0.2 but not back, on 10.77.0.3 no answer: "
-                      "firewall or NAT?\n");
+    tool_says(&run, "rank 2 reaches rank 1 on 10.77.0.2 but not back, on 10.77.0.3 no answer: "
+                    "firewall or NAT?\n");
     tool_close(&run);
 }
 
@@ -254,15 +228,14 @@ static void a_blocked_pair_is_told(void **state)
     struct tool_run run;
 
     (void)state;
-    need_time();
+    ssh_lab_need_time(no_lab);
     add_rule(2, "ip saddr 10.77.0.2");
     run_on_hosts(&run);
     clear_rules(2);
 
     assert_int_equal(run.exit_code, 1);
-    assert_says(&run,
-                "ranks 1 and 2 do not reach each other; 1 tried 10.77.0.3: no answer; 2 tried "
-                "10.77.0.2: no answer: no route, or a firewall?\n");
+    tool_says(&run, "ranks 1 and 2 do not reach each other; 1 tried 10.77.0.3: no answer; 2 tried "
+                    "10.77.0.2: no answer: no route, or a firewall?\n");
     tool_close(&run);
 }
 
@@ -271,13 +244,13 @@ static void packets_that_are_too_large_are_told(void **state)
     struct tool_run run;
 
     (void)state;
-    need_time();
+    ssh_lab_need_time(no_lab);
     add_rule(2, "ip saddr 10.77.0.2 meta length > 1000");
     run_on_hosts(&run);
     clear_rules(2);
 
     assert_int_equal(run.exit_code, 1);
-    assert_says(&run, "small messages from rank 1 reach rank 2 on 10.77.0.3, large ones do not:");
+    tool_says(&run, "small messages from rank 1 reach rank 2 on 10.77.0.3, large ones do not:");
     tool_close(&run);
 }
 

@@ -74,18 +74,6 @@ static int remove_folder(void **state)
     return rmdir(folder);
 }
 
-static void assert_says(const struct tool_run *run, const char *text)
-{
-    if (strstr(run->out.data, text) == NULL)
-        fail_msg("no '%s' in:\n%s\nand on standard error:\n%s", text, run->out.data, run->err.data);
-}
-
-static void assert_errs(const struct tool_run *run, const char *text)
-{
-    if (strstr(run->err.data, text) == NULL)
-        fail_msg("no '%s' in:\n%s", text, run->err.data);
-}
-
 /* ---- Starting -------------------------------------------------------------------------------- */
 
 static void ranks_of_several_hosts_know_their_place(void **state)
@@ -103,9 +91,9 @@ static void ranks_of_several_hosts_know_their_place(void **state)
 
     assert_string_equal(run.err.data, "");
     assert_int_equal(run.exit_code, 0);
-    assert_says(&run, "[0] one 0/3 0/2 fd file option error\n");
-    assert_says(&run, "[1] one 1/3 1/2 file option error\n");
-    assert_says(&run, "[2] two 2/3 0/1 file option error\n");
+    tool_says(&run, "[0] one 0/3 0/2 fd file option error\n");
+    tool_says(&run, "[1] one 1/3 1/2 file option error\n");
+    tool_says(&run, "[2] two 2/3 0/1 file option error\n");
     tool_close(&run);
 }
 
@@ -131,10 +119,10 @@ static void programs_of_mlx_and_torch_know_theirs(void **state)
                  "\"127.0.0.1:5003\"], [\"127.0.0.1:5004\", \"127.0.0.1:5005\", "
                  "\"127.0.0.2:5006\", \"127.0.0.2:5007\"]]\n",
                  rank, rank);
-        assert_says(&run, line);
+        tool_says(&run, line);
     }
-    assert_says(&run, "[1] 1 3 1 2 127.0.0.1 5008 2\n");
-    assert_says(&run, "[2] 2 3 0 1 127.0.0.1 5008 4\n");
+    tool_says(&run, "[1] 1 3 1 2 127.0.0.1 5008 2\n");
+    tool_says(&run, "[2] 2 3 0 1 127.0.0.1 5008 4\n");
     tool_close(&run);
 }
 
@@ -161,8 +149,8 @@ static void devices_are_listed_for_jaccl(void **state)
     tool_finish(&run);
 
     assert_int_equal(run.exit_code, 0);
-    assert_says(&run, "[0] 0 127.0.0.1:32323 1 [[null, [\"a\", \"b\"]], [[\"c\", \"d\"], null]]\n");
-    assert_says(&run, "[1] 1 127.0.0.1:32323 1 [[null, [\"a\", \"b\"]], [[\"c\", \"d\"], null]]\n");
+    tool_says(&run, "[0] 0 127.0.0.1:32323 1 [[null, [\"a\", \"b\"]], [[\"c\", \"d\"], null]]\n");
+    tool_says(&run, "[1] 1 127.0.0.1:32323 1 [[null, [\"a\", \"b\"]], [[\"c\", \"d\"], null]]\n");
     tool_close(&run);
 }
 
@@ -185,7 +173,7 @@ static void a_group_forms_across_hosts(void **state)
 
     assert_string_equal(run.err.data, "");
     assert_int_equal(run.exit_code, 0);
-    assert_says(&run, "the same bits on all 3 ranks");
+    tool_says(&run, "the same bits on all 3 ranks");
     assert_int_equal(stat(timeline, &st), 0);
     assert_true(st.st_size > 1000);
     tool_close(&run);
@@ -200,13 +188,13 @@ static void what_would_be_run_is_said(void **state)
     tool_finish(&run);
 
     assert_int_equal(run.exit_code, 0);
-    assert_says(&run, "host one: ");
-    assert_says(&run, " --agent=0");
-    assert_says(&run, "file MLX_HOSTFILE: [[\"127.0.0.1:32323\"]");
-    assert_says(&run, "rank 2 on two: cd / && env ");
-    assert_says(&run, " TCDIST_RANK=2 ");
-    assert_says(&run, " TCDIST_KEY=*** ");
-    assert_says(&run, " prog 'it'\\''s' x\n");
+    tool_says(&run, "host one: ");
+    tool_says(&run, " --agent=0");
+    tool_says(&run, "file MLX_HOSTFILE: [[\"127.0.0.1:32323\"]");
+    tool_says(&run, "rank 2 on two: cd / && env ");
+    tool_says(&run, " TCDIST_RANK=2 ");
+    tool_says(&run, " TCDIST_KEY=*** ");
+    tool_says(&run, " prog 'it'\\''s' x\n");
     tool_close(&run);
 }
 
@@ -240,7 +228,7 @@ static void the_first_failure_is_told_with_its_host(void **state)
     tool_start(&run, NULL, TCRUN("sh", "-c", "test $RANK != 2 || exit 7; exec sleep 600"));
     tool_finish(&run);
     assert_int_equal(run.exit_code, 7);
-    assert_errs(&run, " on two) exited with code 7\n");
+    tool_errs(&run, " on two) exited with code 7\n");
     assert_int_equal(tool_count(run.err.data, "\n"), 1);
     tool_close(&run);
 
@@ -248,9 +236,9 @@ static void the_first_failure_is_told_with_its_host(void **state)
                TCRUN("--verbose", "sh", "-c", "test $RANK != 1 || kill -9 $$; exec sleep 600"));
     tool_finish(&run);
     assert_int_equal(run.exit_code, 137);
-    assert_errs(&run, " on one) was killed by signal 9 (SIGKILL)\n");
-    assert_errs(&run, "tcrun: rank 1 was the first to fail\n");
-    assert_errs(&run, " on two) was killed by signal 15 (SIGTERM)\n");
+    tool_errs(&run, " on one) was killed by signal 9 (SIGKILL)\n");
+    tool_errs(&run, "tcrun: rank 1 was the first to fail\n");
+    tool_errs(&run, " on two) was killed by signal 15 (SIGTERM)\n");
     tool_close(&run);
 }
 
@@ -278,7 +266,7 @@ static void a_command_or_folder_that_is_missing_there_is_told(void **state)
     tool_start(&run, NULL, TCRUN("/no/such/program"));
     tool_finish(&run);
     assert_int_equal(run.exit_code, 127);
-    assert_errs(&run, "cannot run '/no/such/program': No such file or directory\n");
+    tool_errs(&run, "cannot run '/no/such/program': No such file or directory\n");
     tool_close(&run);
 }
 
@@ -298,9 +286,9 @@ static void a_signal_reaches_ranks_of_all_hosts(void **state)
     tool_finish(&run);
 
     assert_int_equal(run.exit_code, 143);
-    assert_says(&run, "bye0");
-    assert_says(&run, "bye1");
-    assert_says(&run, "bye2");
+    tool_says(&run, "bye0");
+    tool_says(&run, "bye1");
+    tool_says(&run, "bye2");
     tool_close(&run);
 }
 
@@ -333,7 +321,7 @@ static void a_killed_ssh_ends_all(void **state)
                      "sleep 600; sleep 600"));
     tool_finish(&run);
     assert_int_equal(run.exit_code, 1);
-    assert_errs(&run, "tcrun: two is lost, with rank 2: the connection has ended");
+    tool_errs(&run, "tcrun: two is lost, with rank 2: the connection has ended");
     tool_close(&run);
 }
 
@@ -418,7 +406,7 @@ static void mistakes_about_hosts_are_told(void **state)
         tool_start(&run, NULL, mistakes[i].argv);
         tool_finish(&run);
         assert_int_equal(run.exit_code, 2);
-        assert_errs(&run, mistakes[i].why);
+        tool_errs(&run, mistakes[i].why);
         tool_close(&run);
     }
 }

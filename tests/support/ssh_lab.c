@@ -20,6 +20,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
 #include "chaos/lab.h"
 
 enum { READY_MS = 60000, PORT = 22 };
@@ -203,6 +210,25 @@ void ssh_lab_close(struct ssh_lab *lab)
         unlink(path);
     }
     rmdir(lab->folder);
+}
+
+void ssh_lab_need(const char *why_not)
+{
+    if (why_not == NULL)
+        return;
+    printf("skipped: %s\n", why_not);
+    skip();
+}
+
+void ssh_lab_need_time(const char *why_not)
+{
+    const char *effort = getenv("TCDIST_TEST_EFFORT");
+
+    ssh_lab_need(why_not);
+    if (effort == NULL || strcmp(effort, "quick") != 0)
+        return;
+    printf("skipped: it takes seconds, and effort is quick\n");
+    skip();
 }
 
 int ssh_lab_wait_nobody(struct ssh_lab *lab)

@@ -25,6 +25,11 @@ struct ssh_lab {
 const char *ssh_lab_open(struct ssh_lab *lab);
 void ssh_lab_close(struct ssh_lab *lab);
 
+/* Skip the case, where that was not NULL; or where effort is quick, for waits of several seconds
+ * that show no other code. */
+void ssh_lab_need(const char *why_not);
+void ssh_lab_need_time(const char *why_not);
+
 /* Waits until nobody holds the fifo open for writing any more; how many milliseconds that took. */
 int ssh_lab_wait_nobody(struct ssh_lab *lab);
 

@@ -224,3 +224,20 @@ size_t tool_count(const char *text, const char *part)
         count += strncmp(at, part, strlen(part)) == 0;
     return count;
 }
+
+static void expect(const struct tool_run *run, bool is_there, const char *where, const char *text)
+{
+    if (!is_there)
+        fail_msg("no '%s' on standard %s.  Standard output:\n%s\nStandard error:\n%s", text, where,
+                 run->out.data, run->err.data);
+}
+
+void tool_says(const struct tool_run *run, const char *text)
+{
+    expect(run, strstr(run->out.data, text) != NULL, "output", text);
+}
+
+void tool_errs(const struct tool_run *run, const char *text)
+{
+    expect(run, strstr(run->err.data, text) != NULL, "error", text);
+}

@@ -66,4 +66,8 @@ void tool_wait_readable(int fd);
 
 size_t tool_count(const char *text, const char *part);
 
+/* Fails the test, with all that was said, where the text is not in the output, or in the errors. */
+void tool_says(const struct tool_run *run, const char *text);
+void tool_errs(const struct tool_run *run, const char *text);
+
 #endif
