@@ -247,8 +247,11 @@ static void over_tcp_on_one_host_few_ranks_choose_what_was_measured(void **state
 
     world_open(&world, 4, NULL);
     check_alike(&world);
-    if (CPU_COUNT(&cores) < 4)
+    if (CPU_COUNT(&cores) < 4) {
         expect_algorithm(&world, 4, TC_DTYPE_F32, "centralized");
+        expect_algorithm(&world, 512 << 10, TC_DTYPE_F32, "centralized");
+        expect_algorithm(&world, 4 << 20, TC_DTYPE_F32, "direct");
+    }
     world_close(&world);
     assert_int_equal(unsetenv("TCDIST_SHM"), 0);
 }

@@ -23,7 +23,7 @@ static void fini(struct tci_comm *comm)
  * each round waits for the slower of two processors that copy, and payloads that lie in the cache
  * are folded for next to nothing.  A few that share cores: what counts is how many messages there
  * are in all, 2 (n - 1) through rank 0, and not how many rounds. */
-enum { LINES_MAX = 4, FEW_RANKS = 8 };
+enum { LINES_MAX = 4, FEW_RANKS = 4 };
 
 struct range {
     const struct tci_plan *plan;
@@ -40,7 +40,7 @@ static bool find_range(const struct tci_comm *comm, const struct tci_figures *fi
     if (comm->size == 2 && !share_cores)
         *range_out = (struct range){&tci_oneshot_allreduce, 96 << 10, 2 << 20};
     else if (comm->size > 2 && comm->size <= FEW_RANKS && share_cores)
-        *range_out = (struct range){&tci_centralized_allreduce, 0, 96 << 10};
+        *range_out = (struct range){&tci_centralized_allreduce, 0, 768 << 10};
     else
         return false;
     return true;
