@@ -12,6 +12,8 @@
 
 #include "core/base.h"
 #include "core/bytes.h"
+#include "core/notice.h"
+#include "core/plan.h"
 #include "fake_verbs/fake.h"
 #include "rdma/link.h"
 #include "support/rdma_net.h"
@@ -103,6 +105,60 @@ static void random_bytes_do_no_harm(void **state)
     assert_true(good > 1000);
 }
 
+/* ---- Records that make no sense ---- */
+
+/* `bytes` more come than the header says; the byte at `at` is changed, unless that is 0. */
+static const struct {
+    struct tci_rdma_head head;
+    int bytes;
+    size_t at;
+    uint8_t byte;
+    const char *says;
+} senseless[] = {
+    {{.kind = TCI_RDMA_DATA, .len = 8, .total = 100}, 0, 0, 0, "does not fill its record"},
+    {{.kind = TCI_RDMA_DATA, .len = 100, .total = 8}, 0, 0, 0, "does not fill its record"},
+    {{.kind = TCI_RDMA_DATA, .len = TCI_RDMA_PAYLOAD, .total = 8}, 0, 0, 0, "does not fill"},
+    {{.kind = TCI_RDMA_PART}, 0, 0, 0, "an empty part"},
+    {{.kind = TCI_RDMA_CREDIT, .len = 5 * 32, .total = 9}, 0, 0, 0, "a credit of the wrong"},
+    {{.kind = TCI_RDMA_CREDIT, .len = 31, .total = 9}, 0, 0, 0, "a credit of the wrong length"},
+    {{.kind = TCI_RDMA_FURTHER, .total = 9}, 0, 0, 0, "a credit of the wrong length"},
+    {{.kind = TCI_RDMA_FURTHER, .len = 64, .total = 9}, 0, 0, 0, "a credit of the wrong length"},
+    {{.kind = TCI_RDMA_NOTICE, .len = TCI_NOTICE_BYTES - 1}, 0, 0, 0, "a notice of the wrong"},
+    {{.kind = TCI_RDMA_BYE, .len = 1}, 0, 0, 0, "with a payload that none has"},
+    {{.kind = TCI_RDMA_WANT, .total = UINT64_C(1) << 63}, 0, 0, 0, "an impossible length"},
+    {{.kind = TCI_RDMA_BYE}, -1, 0, 0, "a record of the wrong length"},
+    {{.kind = TCI_RDMA_PART, .len = TCI_RDMA_PAYLOAD}, 1, 0, 0, "a record of the wrong length"},
+    {{.kind = TCI_RDMA_BYE}, 1, 0, 0, "of another length than it says"},
+    {{.kind = TCI_RDMA_PART, .len = 8}, -1, 0, 0, "of another length than it says"},
+    {{.kind = TCI_RDMA_BYE}, 0, 3, TCI_COLL_COUNT, "an unknown collective or space"},
+    {{.kind = TCI_RDMA_BYE}, 0, 1, TCI_SPACE_COUNT, "an unknown collective or space"},
+};
+
+static void records_that_make_no_sense_are_refused(void **state)
+{
+    uint8_t wire[TCI_RDMA_SLOT + 1] = {0};
+    struct tci_rdma_head got;
+
+    (void)state;
+    for (size_t i = 0; i < TCI_LEN(senseless); i++) {
+        size_t bytes = (size_t)(TCI_RDMA_HEAD + (int)senseless[i].head.len + senseless[i].bytes);
+        const char *wrong;
+
+        tci_rdma_head_encode(&senseless[i].head, wire);
+        if (senseless[i].at != 0)
+            wire[senseless[i].at] = senseless[i].byte;
+        wrong = tci_rdma_head_decode(wire, bytes, &got);
+        if (wrong == NULL || strstr(wrong, senseless[i].says) == NULL)
+            fail_msg("row %zu: %s", i, wrong != NULL ? wrong : "it is taken");
+    }
+    for (int kind = 0; kind <= TCI_RDMA_KINDS; kind += TCI_RDMA_KINDS) {
+        tci_rdma_head_encode(&(struct tci_rdma_head){.kind = TCI_RDMA_BYE}, wire);
+        wire[0] = (uint8_t)kind;
+        assert_string_equal(tci_rdma_head_decode(wire, TCI_RDMA_HEAD, &got),
+                            "a record of an unknown kind");
+    }
+}
+
 /* ---- A peer that sends nonsense ---- */
 
 static struct tci_rdma_link *link_of(uint32_t rank)
@@ -120,37 +176,207 @@ static void exchange(void)
     net_finish(&net, &recv, TC_OK);
 }
 
+/* What rank 1 does before it sends what ends the link; it may write the payload, too. */
+typedef void before_fn(uint8_t *payload);
+
+static void say(uint8_t *payload, uint8_t kind, uint32_t len, uint64_t total)
+{
+    struct tci_rdma_head head = {.kind = kind, .len = len, .total = total};
+
+    tci_rdma_control(link_of(1), &head, payload);
+}
+
+static void begin_message(uint8_t *payload)
+{
+    say(payload, TCI_RDMA_DATA, TCI_RDMA_PAYLOAD, TCI_RDMA_PAYLOAD + 8);
+}
+
+static void say_goodbye(uint8_t *payload)
+{
+    say(payload, TCI_RDMA_BYE, 0, 0);
+}
+
+static void take_more_records_than_came(uint8_t *payload)
+{
+    (void)payload;
+    link_of(1)->taken += 3;
+}
+
+static void use_more_than_came(uint8_t *payload)
+{
+    (void)payload;
+    link_of(1)->consumed += 300;
+}
+
+/* First it has used a message, and then none. */
+static void use_less_than_before(uint8_t *payload)
+{
+    struct net_message send, recv;
+
+    net_recv(&net, &recv, 1, 0, 2, 100);
+    net_send(&net, &send, 0, 1, 2, 100);
+    net_finish(&net, &send, TC_OK);
+    net_finish(&net, &recv, TC_OK);
+    say(payload, TCI_RDMA_ACK, 0, 0);
+    net_turns(&net, 5);
+    assert_int_not_equal(link_of(0)->window_acked, 0);
+    link_of(1)->consumed = 0;
+}
+
+static void lose_a_record(uint8_t *payload)
+{
+    (void)payload;
+    link_of(1)->sent++;
+}
+
+static void blame_rank_2(uint8_t *payload)
+{
+    tci_notice_pack(&(struct tci_notice){.kind = TCI_NOTICE_LOST, .culprit = 2}, payload);
+}
+
+static void tell_of_a_device(uint8_t *payload)
+{
+    tci_notice_pack(&(struct tci_notice){.kind = TCI_NOTICE_RDMA, .culprit = 1}, payload);
+}
+
+/* All early, and more than any window. */
+static void send_and_send(uint8_t *payload)
+{
+    for (unsigned i = 0; i < 4 * TCI_RDMA_WINDOW / TCI_RDMA_PAYLOAD; i++)
+        say(payload, TCI_RDMA_DATA, TCI_RDMA_PAYLOAD, TCI_RDMA_PAYLOAD);
+}
+
+static void have_asked_for_much(uint8_t *payload)
+{
+    (void)payload;
+    link_of(0)->early_held = TCI_RDMA_EARLY_MAX;
+}
+
 static const struct {
     struct tci_rdma_head head;
     uint64_t at, len; /* of one range */
+    before_fn *before;
     const char *says;
 } nonsense[] = {
-    {{.kind = TCI_RDMA_PART, .len = 8}, 0, 0, "more than the whole of a message"},
-    {{.kind = TCI_RDMA_DATA, .len = 8, .total = 100}, 0, 0, "does not fill its record"},
-    {{.kind = TCI_RDMA_DATA, .len = TCI_RDMA_PAYLOAD, .total = 1 << 30}, 0, 0, "without a credit"},
-    {{.kind = TCI_RDMA_CREDIT, .len = 32, .total = 100}, 50, 50, "no part of the message"},
-    {{.kind = TCI_RDMA_CREDIT, .len = 32, .total = 100}, 0, 200, "no part of the message"},
-    {{.kind = TCI_RDMA_CREDIT, .len = 31, .total = 100}, 0, 0, "wrong length"},
-    {{.kind = TCI_RDMA_NOTICE, .len = 4}, 0, 0, "a notice of the wrong length"},
-    {{.kind = TCI_RDMA_WANT, .total = 1 << 30}, 0, 0, "a request for a large message"},
-    {{.kind = TCI_RDMA_ACK, .len = 8}, 0, 0, "a payload that none has"},
+    {{.kind = TCI_RDMA_PART, .len = 8}, 0, 0, NULL, "more than the whole of a message"},
+    {{.kind = TCI_RDMA_PART, .len = 16}, 0, 0, begin_message, "more than the whole of a message"},
+    {{.kind = TCI_RDMA_DATA, .len = 8, .total = 8}, 0, 0, begin_message, "the middle of another"},
+    {{.kind = TCI_RDMA_DATA, .len = 8, .total = 100}, 0, 0, NULL, "does not fill its record"},
+    {{.kind = TCI_RDMA_DATA, .len = TCI_RDMA_PAYLOAD, .total = 1 << 30},
+     0,
+     0,
+     NULL,
+     "without a credit"},
+    {{.kind = TCI_RDMA_CREDIT, .len = 32, .total = 100}, 50, 50, NULL, "no part of the message"},
+    {{.kind = TCI_RDMA_CREDIT, .len = 32, .total = 100}, 0, 200, NULL, "no part of the message"},
+    {{.kind = TCI_RDMA_CREDIT, .len = 32, .total = 100}, 0, 0, NULL, "no part of the message"},
+    {{.kind = TCI_RDMA_CREDIT, .len = 31, .total = 100}, 0, 0, NULL, "wrong length"},
+    {{.kind = TCI_RDMA_NOTICE, .len = 4}, 0, 0, NULL, "a notice of the wrong length"},
+    {{.kind = TCI_RDMA_NOTICE, .len = TCI_NOTICE_BYTES}, 0, 0, blame_rank_2, "blames no rank"},
+    {{.kind = TCI_RDMA_NOTICE, .len = TCI_NOTICE_BYTES},
+     0,
+     0,
+     tell_of_a_device,
+     "belongs on the connection"},
+    {{.kind = TCI_RDMA_WANT, .total = 1 << 30}, 0, 0, NULL, "a request for a large message"},
+    {{.kind = TCI_RDMA_WANT, .total = 8}, 0, 0, have_asked_for_much, "than can be remembered"},
+    {{.kind = TCI_RDMA_CREDIT, .len = 32, .total = 1 << 30},
+     0,
+     9,
+     have_asked_for_much,
+     "than can be remembered"},
+    {{.kind = TCI_RDMA_DATA, .len = TCI_RDMA_PAYLOAD, .total = TCI_RDMA_PAYLOAD},
+     0,
+     0,
+     send_and_send,
+     "more early messages than the window allows"},
+    {{.kind = TCI_RDMA_ACK, .len = 8}, 0, 0, NULL, "a payload that none has"},
+    {{.kind = TCI_RDMA_ACK}, 0, 0, take_more_records_than_came, "of what was never sent"},
+    {{.kind = TCI_RDMA_ACK}, 0, 0, use_more_than_came, "of what was never sent"},
+    {{.kind = TCI_RDMA_ACK}, 0, 0, use_less_than_before, "of what was never sent"},
+    {{.kind = TCI_RDMA_ACK}, 0, 0, lose_a_record, "out of turn"},
 };
 
+static void send_nonsense(size_t i)
+{
+    uint8_t payload[TCI_RDMA_PAYLOAD] = {0};
+    struct tci_rdma_head head = nonsense[i].head;
+    struct tci_rdma_range range = {.at = nonsense[i].at, .len = nonsense[i].len};
+
+    if (head.kind == TCI_RDMA_CREDIT)
+        tci_rdma_range_encode(&range, payload);
+    if (nonsense[i].before != NULL)
+        nonsense[i].before(payload);
+    tci_rdma_control(link_of(1), &head, payload);
+}
+
 static void nonsense_ends_the_link_and_nothing_else(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TCI_LEN(nonsense); i++) {
+        exchange();
+        send_nonsense(i);
+        for (int turns = 0; turns < 20000 && net.nodes[0].losses == 0; turns++)
+            net_turn(&net);
+        if (net.nodes[0].losses == 0)
+            fail_msg("row %zu is taken", i);
+        if (strstr(net.nodes[0].error.pub.message, nonsense[i].says) == NULL)
+            fail_msg("row %zu: %s", i, net.nodes[0].error.pub.message);
+        net_turn_until(&net, &net.nodes[1].losses, 1);
+        net_close(&net);
+        net_open(&net, 2, EAGER);
+    }
+}
+
+static void a_record_after_a_goodbye_ends_the_link(void **state)
 {
     uint8_t payload[TCI_RDMA_PAYLOAD] = {0};
 
     (void)state;
-    for (size_t i = 0; i < TCI_LEN(nonsense); i++) {
-        struct tci_rdma_head head = nonsense[i].head;
-        struct tci_rdma_range range = {.at = nonsense[i].at, .len = nonsense[i].len};
+    exchange();
+    say_goodbye(payload);
+    say(payload, TCI_RDMA_DATA, 8, 8);
+    net_turn_until(&net, &net.nodes[0].losses, 1);
+    assert_non_null(strstr(net.nodes[0].error.pub.message, "a record after its goodbye"));
+    net_turn_until(&net, &net.nodes[1].losses, 1);
+}
+
+/* Of a message of a MiB 64 KiB are granted, and then what the row says. */
+static void a_further_credit_for_no_part_of_the_message_ends_the_link(void **state)
+{
+    static const uint64_t rows[][2] = {{0, 8}, {65544, 8}, {65536, 0}, {65536, (1 << 20) - 65535}};
+
+    (void)state;
+    for (size_t i = 0; i < TCI_LEN(rows); i++) {
+        struct tci_rdma *receiver = tci_rdma_of(net.nodes[1].transport);
+        struct tci_rdma_chunk *chunk;
+        struct net_message send;
+        struct tci_rdma_head head = {.kind = TCI_RDMA_CREDIT, .number = 33, .len = 32};
+        struct tci_rdma_range range = {.len = 65536, .place = 3};
+        uint8_t payload[TCI_RDMA_RANGE_BYTES];
 
         exchange();
+        chunk = tci_rdma_chunk_get(receiver, true);
+        assert_non_null(chunk);
+        net_send(&net, &send, 0, 1, 9, 1 << 20);
+        range.addr = (uintptr_t)chunk->data;
+        range.rkey = chunk->rkey;
+        head.key = send.xfer.key;
+        head.call = send.call;
+        head.total = 1 << 20;
+        tci_rdma_range_encode(&range, payload);
+        tci_rdma_control(link_of(1), &head, payload);
+        head.kind = TCI_RDMA_FURTHER;
+        range.at = rows[i][0];
+        range.len = rows[i][1];
         tci_rdma_range_encode(&range, payload);
         tci_rdma_control(link_of(1), &head, payload);
         net_turn_until(&net, &net.nodes[0].losses, 1);
-        assert_non_null(strstr(net.nodes[0].error.pub.message, nonsense[i].says));
+        if (strstr(net.nodes[0].error.pub.message, "a further credit for what is no part") == NULL)
+            fail_msg("row %zu: %s", i, net.nodes[0].error.pub.message);
         net_turn_until(&net, &net.nodes[1].losses, 1);
+        net_finish(&net, &send, TC_ERR_PEER_LOST);
+        tci_rdma_chunk_put(receiver, chunk);
         net_close(&net);
         net_open(&net, 2, EAGER);
     }
@@ -228,8 +454,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_come_out_as_they_went_in),
         cmocka_unit_test(random_bytes_do_no_harm),
+        cmocka_unit_test(records_that_make_no_sense_are_refused),
         CASE(nonsense_ends_the_link_and_nothing_else),
         CASE(a_flood_of_what_is_taken_back_ends_the_link),
+        CASE(a_record_after_a_goodbye_ends_the_link),
+        CASE(a_further_credit_for_no_part_of_the_message_ends_the_link),
         CASE(a_part_that_does_not_fill_its_record_ends_the_link),
         CASE(writes_that_nobody_has_granted_end_the_link),
     };
