@@ -465,6 +465,34 @@ static void ranks_that_cannot_connect_go_through_rank_0(void **state)
     }
 }
 
+/* Rank 0 carries while it is there; then the lowest of the others that both stand with does, of
+ * what they have begun and of what they have not. */
+static void ranks_that_cannot_connect_go_through_another_than_rank_0(void **state)
+{
+    static const char *const envs[] = {NULL, "TCDIST_KEY=0123456789abcdef TCDIST_ENCRYPTION=on",
+                                       "TCDIST_TUNE=off"};
+
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        struct net_case net = {
+            .url = URL,
+            .timeout_ms = STANDS_MS,
+            .loses_root = true,
+            .is_late = k == 2,
+            .hosts = {{.ip = NULL},
+                      {.nft = CABLE_DROP "ip saddr 10.77.0.3 drop;" CABLE_END},
+                      {.ip = NULL}},
+            .ranks = 4,
+            .rank = {{0, envs[k]}, {0, envs[k]}, {1, envs[k]}, {2, envs[k]}},
+        };
+
+        stands(&net);
+        logged(1, "rank 1: carries what ranks ");
+        if (!net.is_late)
+            logged(0, "rank 0: carries what ranks ");
+    }
+}
+
 /* 172.17.0.1 is each host itself: whoever answers there is not the rank. */
 static void an_address_that_only_looks_right_is_gone_around(void **state)
 {
@@ -508,6 +536,7 @@ int main(void)
         cmocka_unit_test(a_rank_0_behind_a_firewall_is_said),
         cmocka_unit_test(who_cannot_be_connected_to_is_called_back),
         cmocka_unit_test(ranks_that_cannot_connect_go_through_rank_0),
+        cmocka_unit_test(ranks_that_cannot_connect_go_through_another_than_rank_0),
         cmocka_unit_test(an_address_that_only_looks_right_is_gone_around),
     };
     const char *why = net_hosts_open();

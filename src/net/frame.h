@@ -24,7 +24,7 @@ enum tci_frame_kind {
     TCI_FRAME_TOKEN,    /* tag: what the ends of a link know it by when it is made again */
     TCI_FRAME_CALL, /* offset: who calls whom (tci_way); tag: 0, connect to it, else come to that
                          * pipe */
-    TCI_FRAME_PIPE, /* first frame of a connection to rank 0 that is to be carried on */
+    TCI_FRAME_PIPE, /* first frame of a connection that is to be carried on */
     TCI_FRAME_END   /* one past the last */
 };
 

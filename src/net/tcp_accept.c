@@ -17,8 +17,8 @@ struct tci_half {
     struct tci_tcp *tcp;  /* borrowed */
     struct tci_watch watch;
     struct tci_timer timer;
-    int fd;        /* owned */
-    bool is_piped; /* it goes through rank 0 */
+    int fd;      /* owned */
+    int carrier; /* the rank that it goes through, or TCI_DIRECT */
     struct tci_greet greet;
     unsigned have;
     uint8_t greeting[TCI_GREETING_BYTES];
@@ -98,7 +98,7 @@ static void half_greeted(struct tci_half *half, const struct tci_hello *hello)
     enum tci_heal_answer answer = link == NULL ? TCI_HEAL_STRAY : judge(half, link, hello);
     struct tci_hello reply = *hello;
     struct tci_crypt *crypt = NULL;
-    bool is_piped = half->is_piped;
+    int carrier = half->carrier;
     int fd = half->fd;
 
     if (answer == TCI_HEAL_LATER || answer == TCI_HEAL_GONE)
@@ -114,8 +114,10 @@ static void half_greeted(struct tci_half *half, const struct tci_hello *hello)
             answer = TCI_HEAL_STRAY;
     }
     half_free(half, answer == TCI_HEAL_TAKE);
-    if (answer == TCI_HEAL_TAKE)
-        link->is_piped = is_piped;
+    if (answer == TCI_HEAL_TAKE) {
+        link->is_piped = carrier != TCI_DIRECT;
+        link->carrier = carrier != TCI_DIRECT ? (uint32_t)carrier : 0;
+    }
     if (answer != TCI_HEAL_TAKE || tci_link_take_again(link, hello, fd, crypt))
         return;
     close(fd);
@@ -132,15 +134,15 @@ static bool is_true(const struct tci_half *half, const struct tci_hello *hello)
            (half->greet.auth == NULL || half->greet.auth->peer == hello->from);
 }
 
-/* Whether it is between two other ranks of this group, for rank 0 to carry. */
+/* Whether it is between two other ranks of this group, for this one to carry. */
 static bool is_pipe(const struct tci_half *half, const struct tci_hello *hello)
 {
     const struct tci_tcp *tcp = half->tcp;
 
-    return tcp->rank == 0 && !half->is_piped &&
+    return half->carrier == TCI_DIRECT &&
            memcmp(hello->group_id, tcp->group_id, TCI_GROUP_ID) == 0 && hello->from < tcp->size &&
            hello->to < tcp->size && hello->from != 0 && hello->to != 0 &&
-           hello->from != hello->to &&
+           hello->from != hello->to && hello->from != tcp->rank && hello->to != tcp->rank &&
            (half->greet.auth == NULL || half->greet.auth->peer == hello->from);
 }
 
@@ -205,7 +207,7 @@ static void on_half_timer(struct tci_timer *timer)
     half_free(tci_container_of(timer, struct tci_half, timer), false);
 }
 
-void tci_tcp_take(struct tci_tcp *tcp, int fd, bool is_piped)
+void tci_tcp_take(struct tci_tcp *tcp, int fd, int carrier)
 {
     struct tci_half *half = tcp->half_count < TCI_TCP_HALF_MAX ? tci_alloc(sizeof(*half)) : NULL;
     struct tci_auth_config config;
@@ -217,7 +219,7 @@ void tci_tcp_take(struct tci_tcp *tcp, int fd, bool is_piped)
     }
     half->tcp = tcp;
     half->fd = fd;
-    half->is_piped = is_piped;
+    half->carrier = carrier;
     half->watch.fn = on_half_ready;
     half->timer.fn = on_half_timer;
     tci_list_init(&half->link);

@@ -1,4 +1,4 @@
-/* tcp_call.c - a rank that cannot be connected to is called back, or reached through rank 0. */
+/* tcp_call.c - a rank that cannot be connected to is called back, or reached through a third. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/tcp_link.h"
 
@@ -11,7 +11,7 @@
 #include "core/log.h"
 #include "net/sock.h"
 
-/*   rank 1                      rank 0                      rank 2
+/*   rank 1                      carrier                     rank 2
  *     | -- connect: fails, or no answer ------------------->X |
  *     | ---- CALL 1 to 2 ---------> | ---- CALL 1 to 2 -----> |   connects to rank 1: where only
  *     |                             |                         |   one way is blocked that stands
@@ -21,18 +21,20 @@
  *     | <--- WELCOME -------------- | ---- WELCOME ---------> |
  *     | ==== proof, HELLO, WELCOME, frames: as over any connection ==== |
  *
- * All ranks are linked with rank 0 from the rendezvous on, so it is the one that both reach, and
- * all ranks take the same decision.  What goes through a pipe is the two ranks' own, with their
- * order, their credits, their healing, and their seal where there is a key.
+ * The carrier is the lowest rank that stands with the one that asks: rank 0, with which all are
+ * linked from the rendezvous on, and once that is gone another.  It calls the other itself, so that
+ * both take the same one; where it does not stand with that, or is not to be reached by a
+ * connection, the next is asked.  What goes through a pipe is the two ranks' own, with their order,
+ * their credits, their healing, and their seal where there is a key.
  */
-enum { CALL_AFTER_MS = 300, PIPE_AFTER_MS = 1500, FAILURES_MAX = 6 };
+enum { CALL_AFTER_MS = 300, PIPE_AFTER_MS = 1500, LOOK_AGAIN_MS = 250, FAILURES_MAX = 6 };
 
-/* A connection to rank 0 that is to become one end of a pipe. */
+/* A connection to a carrier that is to become one end of a pipe. */
 struct tci_knock {
     struct tci_list list;  /* in tcp->knocks */
     struct tci_tcp *tcp;   /* borrowed */
-    struct tci_link *link; /* borrowed: that is dialed; NULL: rank 0 has called */
-    uint32_t peer;
+    struct tci_link *link; /* borrowed: that is dialed; NULL: the carrier has called */
+    uint32_t carrier, peer;
     uint64_t number; /* of the pipe; 0: a new one is asked for */
     struct tci_watch watch;
     struct tci_timer timer;
@@ -45,11 +47,20 @@ struct tci_knock {
 
 /* ---- Whether, and when ----------------------------------------------------------------------- */
 
-static struct tci_link *root_of(const struct tci_tcp *tcp)
+/* The next that stands, from the one on that is due: that before it was of no use. */
+static struct tci_link *carrier_of(const struct tci_link *link)
 {
-    struct tci_link *root = tcp->rank == 0 ? NULL : tcp->links[0];
+    const struct tci_tcp *tcp = link->tcp;
 
-    return root != NULL && root->state == TCI_LINK_UP && !root->has_left ? root : NULL;
+    for (uint32_t i = 0; i < tcp->size; i++) {
+        uint32_t rank = (link->carrier_due + i) % tcp->size;
+        struct tci_link *third = tcp->links[rank];
+
+        if (rank != link->peer && third != NULL && third->state == TCI_LINK_UP &&
+            !third->has_left && !third->is_piped)
+            return third;
+    }
+    return NULL;
 }
 
 static bool is_needed(const struct tci_link *link)
@@ -59,13 +70,18 @@ static bool is_needed(const struct tci_link *link)
 
 /* A probe asks whether there is a direct way, and a link that was only asked for has no need.  Who
  * has other keys has them on every way. */
-static bool may_detour(const struct tci_link *link)
+static bool wants_detour(const struct tci_link *link)
 {
     const struct tci_tcp *tcp = link->tcp;
 
     return link->state == TCI_LINK_DIALING && link->index == 0 && link->peer != 0 &&
-           link->denials == 0 && link->probe_fn == NULL && !tcp->is_ring && !tcp->is_parting &&
-           (!link->is_called || is_needed(link)) && root_of(tcp) != NULL;
+           tcp->rank != 0 && link->denials == 0 && link->probe_fn == NULL && !tcp->is_ring &&
+           !tcp->is_parting && (!link->is_called || is_needed(link));
+}
+
+static bool may_detour(const struct tci_link *link)
+{
+    return wants_detour(link) && carrier_of(link) != NULL;
 }
 
 static void call(struct tci_link *link)
@@ -75,7 +91,7 @@ static void call(struct tci_link *link)
                               .offset = tci_way_encode(tcp->rank, link->peer)};
 
     link->has_called = true;
-    tci_link_control(root_of(tcp), &frame, NULL);
+    tci_link_control(carrier_of(link), &frame, NULL);
 }
 
 static void go_by_pipe(struct tci_link *link)
@@ -83,12 +99,14 @@ static void go_by_pipe(struct tci_link *link)
     char where[TCI_ADDR_TEXT];
 
     link->is_piped = true;
-    tci_log(TC_LOG_WARN,
-            "rank %u: rank %u is reached through rank 0, since a connection to it at %s fails (%s, "
-            "%u attempt%s), and none comes from it",
-            link->tcp->rank, link->peer, tci_addr_print(&link->addr, where),
-            link->dial_errno != 0 ? strerror(link->dial_errno) : "no answer", link->attempts,
-            link->attempts == 1 ? "" : "s");
+    link->carrier = carrier_of(link)->peer;
+    tci_log(
+        TC_LOG_WARN,
+        "rank %u: rank %u is reached through rank %u, since a connection to it at %s fails (%s, "
+        "%u attempt%s), and none comes from it",
+        link->tcp->rank, link->peer, link->carrier, tci_addr_print(&link->addr, where),
+        link->dial_errno != 0 ? strerror(link->dial_errno) : "no answer", link->attempts,
+        link->attempts == 1 ? "" : "s");
 }
 
 bool tci_link_detour_failed(struct tci_link *link)
@@ -117,11 +135,12 @@ bool tci_link_detour_late(struct tci_link *link, uint64_t waited_ms)
 
 uint64_t tci_link_detour_next_ms(const struct tci_link *link, uint64_t waited_ms)
 {
-    if (link->is_piped || link->has_connected || !may_detour(link))
+    if (link->is_piped || link->has_connected || !wants_detour(link))
         return 0;
+    /* Nobody to ask stands yet: the one that did may just have ended. */
     return !link->has_called && waited_ms < CALL_AFTER_MS ? CALL_AFTER_MS
            : waited_ms < PIPE_AFTER_MS                    ? PIPE_AFTER_MS
-                                                          : 0;
+                                                          : waited_ms + LOOK_AGAIN_MS;
 }
 
 /* ---- One end of a pipe ----------------------------------------------------------------------- */
@@ -141,18 +160,20 @@ void tci_knock_end(struct tci_knock *knock)
     tci_free(knock);
 }
 
-/* That rank 0 has no link with the peer means that the peer is gone; that rank 0 cannot be reached
- * says nothing of the peer. */
+/* That the carrier has lost the peer means that the peer is gone; that the carrier cannot be
+ * reached, or does not know the peer, says nothing of the peer: then the next carrier is due. */
 static void knock_failed(struct tci_knock *knock, int error)
 {
     struct tci_link *link = knock->link;
 
+    if (link != NULL && error != ECONNREFUSED)
+        link->carrier_due = knock->carrier + 1;
     tci_knock_end(knock);
     if (link != NULL)
         tci_link_dial_failed(link, error);
 }
 
-static int of_root(int error)
+static int of_carrier(int error)
 {
     return error == ECONNREFUSED ? ENETUNREACH : error;
 }
@@ -161,6 +182,7 @@ static void knock_stands(struct tci_knock *knock)
 {
     struct tci_link *link = knock->link;
     struct tci_tcp *tcp = knock->tcp;
+    uint32_t carrier = knock->carrier;
     int fd = knock->fd;
 
     tci_watch_del(&knock->watch);
@@ -169,7 +191,7 @@ static void knock_stands(struct tci_knock *knock)
     if (link != NULL)
         tci_link_piped(link, fd);
     else
-        tci_tcp_take(tcp, fd, true);
+        tci_tcp_take(tcp, fd, (int)carrier);
 }
 
 static bool ask(struct tci_knock *knock)
@@ -198,7 +220,7 @@ static void read_answer(struct tci_knock *knock)
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (got <= 0) {
-            knock_failed(knock, got == 0 ? ECONNRESET : of_root(errno));
+            knock_failed(knock, got == 0 ? ECONNRESET : of_carrier(errno));
             return;
         }
         knock->have += (unsigned)got;
@@ -239,15 +261,15 @@ static void on_knock_ready(struct tci_watch *watch, uint32_t ready)
         if (error == 0 && tci_watch_change(&knock->watch, TC_READABLE) != 0)
             error = errno;
         if (error != 0) {
-            knock_failed(knock, of_root(error));
+            knock_failed(knock, of_carrier(error));
             return;
         }
         knock->has_connected = true;
-        tci_link_auth_config(knock->tcp, 0, true, &config);
+        tci_link_auth_config(knock->tcp, knock->carrier, true, &config);
         state = tci_greet_begin(&knock->greet, &config, knock->fd);
     }
     if (state == TCI_GREET_FAILED)
-        knock_failed(knock, of_root(errno));
+        knock_failed(knock, of_carrier(errno));
     else if (state == TCI_GREET_READY && !ask(knock))
         knock_failed(knock, ECONNRESET);
 }
@@ -258,7 +280,8 @@ static void on_knock_timer(struct tci_timer *timer)
 }
 
 /* NULL with errno. */
-static struct tci_knock *knock_new(struct tci_tcp *tcp, uint32_t peer, uint64_t number)
+static struct tci_knock *knock_new(struct tci_tcp *tcp, uint32_t carrier, uint32_t peer,
+                                   uint64_t number)
 {
     struct tci_knock *knock = tci_alloc(sizeof(*knock));
     struct tci_exec *exec = tcp->exec;
@@ -270,13 +293,14 @@ static struct tci_knock *knock_new(struct tci_tcp *tcp, uint32_t peer, uint64_t 
         return NULL;
     }
     knock->tcp = tcp;
+    knock->carrier = carrier;
     knock->peer = peer;
     knock->number = number;
     knock->watch.fn = on_knock_ready;
     knock->timer.fn = on_knock_timer;
     tci_list_init(&knock->list);
     tci_list_add(&tcp->knocks, &knock->list);
-    if (tci_sock_connect(&tcp->addrs[0], &knock->fd, &is_up, &error) != TC_OK) {
+    if (tci_sock_connect(&tcp->addrs[carrier], &knock->fd, &is_up, &error) != TC_OK) {
         knock->fd = -1;
     } else if (tci_watch_add(tcp->loop, &knock->watch, knock->fd, TC_WRITABLE) == 0 &&
                exec->ops->timer_set(exec, &knock->timer,
@@ -285,16 +309,23 @@ static struct tci_knock *knock_new(struct tci_tcp *tcp, uint32_t peer, uint64_t 
         return knock;
     }
     tci_knock_end(knock);
-    errno = errno != 0 ? of_root(errno) : ENOMEM;
+    errno = errno != 0 ? of_carrier(errno) : ENOMEM;
     return NULL;
 }
 
 int tci_link_knock(struct tci_link *link)
 {
+    const struct tci_link *carrier = carrier_of(link);
+
     TC_ASSERT(link->knock == NULL && link->fd < 0);
-    link->knock = knock_new(link->tcp, link->peer, 0);
-    if (link->knock == NULL)
+    if (carrier == NULL)
+        return ENETUNREACH;
+    link->carrier = carrier->peer;
+    link->knock = knock_new(link->tcp, link->carrier, link->peer, 0);
+    if (link->knock == NULL) {
+        link->carrier_due = link->carrier + 1;
         return errno;
+    }
     link->knock->link = link;
     return 0;
 }
@@ -307,21 +338,21 @@ void tci_knocks_end(struct tci_tcp *tcp)
 
 /* ---- What is said about it ------------------------------------------------------------------- */
 
-/* Rank 0 passes a call on; where it has no link with who is called there is nobody to come. */
+/* A call is passed on; where there is no link with who is called there is nobody to come. */
 static const char *pass_call(struct tci_link *link, uint32_t from, uint32_t to)
 {
     struct tci_tcp *tcp = link->tcp;
     struct tci_frame frame = {.kind = TCI_FRAME_CALL, .offset = tci_way_encode(from, to)};
     struct tci_link *called;
 
-    if (from != link->peer || to == 0 || to >= tcp->size || to == from ||
+    if (from != link->peer || to == 0 || to >= tcp->size || to == from || link->is_piped ||
         link->rx.frame.key.tag != 0)
         return "a call that is none";
     called = tcp->links[to];
     if (called == NULL || called->state != TCI_LINK_UP || called->has_left)
         return NULL;
     /* A rank calls another one once: what is too much is dropped, so that nobody fills the memory
-     * of rank 0 with calls to one that does not read. */
+     * of this one with calls to one that does not read. */
     if (called->log.acked >= called->calls_end)
         called->calls_passed = 0;
     if (called->calls_passed >= tcp->size)
@@ -356,13 +387,13 @@ const char *tci_link_on_call(struct tci_link *link)
     tci_way_decode(frame->offset, &from, &to);
     if (tcp->is_ring)
         return "a call among ranks that only neighbours are linked of";
-    if (tcp->rank == 0)
+    if (to != tcp->rank)
         return pass_call(link, from, to);
-    if (link->peer != 0 || to != tcp->rank || from == 0 || from >= tcp->size || from == to)
+    if (to == 0 || from == 0 || from >= tcp->size || from == to || from == link->peer)
         return "a call that is none";
     if (frame->key.tag != 0) {
-        if (!has_knocks_enough(tcp, from))
-            (void)knock_new(tcp, from, frame->key.tag); /* the caller asks again if this fails */
+        if (!has_knocks_enough(tcp, from)) /* the caller asks again if this fails */
+            (void)knock_new(tcp, link->peer, from, frame->key.tag);
         return NULL;
     }
     caller = tci_link_get(tcp, from);

@@ -343,6 +343,7 @@ static void dial_until(struct tci_link *link, uint64_t deadline_ns)
     link->attempts = 0;
     link->dial_errno = 0;
     link->has_called = link->is_piped = false;
+    link->carrier_due = 0;
     if (link->addr.len != 0) {
         tci_link_dial_once(link);
         return;

@@ -199,8 +199,11 @@ void tci_link_lose(struct tci_link *link, tc_reason_t reason, const char *fmt, .
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    (void)snprintf(how, sizeof(how), "%s (tcp %.60s%s)", text, tci_addr_print(&link->addr, addr),
-                   link->is_piped ? ", through rank 0" : "");
+    if (link->is_piped)
+        (void)snprintf(how, sizeof(how), "%s (tcp %.60s, through rank %u)", text,
+                       tci_addr_print(&link->addr, addr), link->carrier);
+    else
+        (void)snprintf(how, sizeof(how), "%s (tcp %.60s)", text, tci_addr_print(&link->addr, addr));
     link_end(link, TC_ERR_PEER_LOST);
     if (!link->has_left)
         tcp->base.sink->lost(tcp->base.sink, link->peer, reason, how);

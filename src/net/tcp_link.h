@@ -16,8 +16,8 @@
  *   tcp_dial.c  links are made: dialed, greeted
  *   tcp_listen.c  where connections come
  *   tcp_accept.c  and are accepted, answered
- *   tcp_call.c  who cannot be connected to is called back, or reached through rank 0
- *   tcp_pipe.c  rank 0 carries what such ranks say
+ *   tcp_call.c  who cannot be connected to is called back, or reached through a third
+ *   tcp_pipe.c  a third rank carries what such ranks say
  *   tcp_link.c  links begin and end; frames of control
  *   tcp_send.c  messages wait, take turns and go out
  *   tcp_probe.c messages whose credit does not come show their call
@@ -51,7 +51,7 @@ enum {
     TCI_TCP_HALF_MAX = 64,               /* accepted connections that have not greeted yet */
     TCI_TCP_LISTENERS = 1 + TCI_PATHS_MAX,
     TCI_TCP_SIDES = 7,        /* connections of a link besides the main one */
-    TCI_TCP_PIPES_MAX = 4096, /* that rank 0 carries … */
+    TCI_TCP_PIPES_MAX = 4096, /* that one rank carries … */
     /* … from one rank to another: it needs one, and a new one when that fails.  So many ends of
      * them wait at the other one, too. */
     TCI_TCP_PIPES_SAME = 8,
@@ -129,22 +129,23 @@ struct tci_link {
     struct tci_greet greet; /* of the connection that is dialed */
     bool has_connected, has_greeted;
     bool is_denied_by_peer;
-    enum tci_auth_reason denied; /* the last try: why the keys do not fit */
-    int dial_errno;              /* how the last try failed */
-    unsigned refusals;           /* tries in a row that were refused */
-    unsigned denials;            /* that failed for the keys of the two */
-    unsigned refusals_max;       /* so many tell that the peer is gone */
-    bool yields;                 /* refused: the peer's own connection will come */
-    uint64_t dial_ns;            /* when it was first dialed */
-    unsigned attempts;           /* to connect, since then */
-    bool has_called;             /* the peer was asked to connect to this rank */
-    bool is_called;              /* this rank was asked to connect, and has no need itself */
-    uint32_t calls_passed;       /* to it, and not acknowledged … */
-    uint64_t calls_end;          /* … where the last one ends in what is said to it */
-    bool is_piped;               /* its connection goes through rank 0 */
-    struct tci_knock *knock;     /* while it is asked for */
-    tci_tcp_probe_fn probe_fn;   /* NULL: it is needed, so that to fail is a loss */
-    void *probe_arg;             /* borrowed until probe_fn is called */
+    enum tci_auth_reason denied;   /* the last try: why the keys do not fit */
+    int dial_errno;                /* how the last try failed */
+    unsigned refusals;             /* tries in a row that were refused */
+    unsigned denials;              /* that failed for the keys of the two */
+    unsigned refusals_max;         /* so many tell that the peer is gone */
+    bool yields;                   /* refused: the peer's own connection will come */
+    uint64_t dial_ns;              /* when it was first dialed */
+    unsigned attempts;             /* to connect, since then */
+    bool has_called;               /* the peer was asked to connect to this rank */
+    bool is_called;                /* this rank was asked to connect, and has no need itself */
+    uint32_t calls_passed;         /* to it, and not acknowledged … */
+    uint64_t calls_end;            /* … where the last one ends in what is said to it */
+    bool is_piped;                 /* its connection goes through a third rank, the carrier */
+    uint32_t carrier, carrier_due; /* where it does; the next to be asked */
+    struct tci_knock *knock;       /* while it is asked for */
+    tci_tcp_probe_fn probe_fn;     /* NULL: it is needed, so that to fail is a loss */
+    void *probe_arg;               /* borrowed until probe_fn is called */
     /* Once it stands. */
     struct tci_crypt *crypt; /* owned; NULL: what is said is not sealed */
     struct tci_rx rx;
@@ -208,7 +209,7 @@ struct tci_tcp {
     struct tci_list halves; /* struct tci_half */
     unsigned half_count;
     struct tci_list knocks; /* struct tci_knock */
-    struct tci_list pipes;  /* struct tci_pipe; of rank 0 */
+    struct tci_list pipes;  /* struct tci_pipe; that this rank carries */
     unsigned pipe_count;
     uint64_t pipe_last; /* number of the last one */
     struct tci_match match;
@@ -306,13 +307,15 @@ enum { TCI_REFUSED_FOR_NOW, TCI_REFUSED_FOR_GOOD };
 enum { TCI_GREETING_BYTES = TCI_HEAD_BYTES + TCI_HELLO_BYTES };
 bool tci_greeting_send(struct tci_greet *greet, int fd, uint8_t kind, const struct tci_hello *hello,
                        uint64_t refusal);
-/* A connection through rank 0 stands, and the peer is at its other end. */
+/* A connection through a carrier stands, and the peer is at its other end. */
 void tci_link_piped(struct tci_link *link, int fd);
 
 /* ---- tcp_accept.c ---- */
 
-/* A connection that has come, and says in a moment what it is for. */
-void tci_tcp_take(struct tci_tcp *tcp, int fd, bool is_piped);
+/* A connection that has come, and says in a moment what it is for; the rank that carries it, or
+ * TCI_DIRECT. */
+enum { TCI_DIRECT = -1 };
+void tci_tcp_take(struct tci_tcp *tcp, int fd, int carrier);
 void tci_tcp_drop_halves(struct tci_tcp *tcp);
 
 /* ---- tcp_listen.c ---- */
@@ -326,12 +329,12 @@ const struct tci_addr *tci_tcp_path(const struct tci_tcp *tcp, uint32_t peer, ui
 
 /* ---- tcp_call.c ---- */
 
-/* A try to connect has failed, or gives no answer: whether from now on it goes through rank 0. */
+/* A try to connect has failed, or gives no answer: whether from now on it goes through a third. */
 bool tci_link_detour_failed(struct tci_link *link);
 bool tci_link_detour_late(struct tci_link *link, uint64_t waited_ms);
 /* When to ask again, in the time that was waited; 0: not again. */
 uint64_t tci_link_detour_next_ms(const struct tci_link *link, uint64_t waited_ms);
-/* Ask rank 0 for a connection through it: 0, or an errno; tci_link_piped follows, or
+/* Ask a carrier for a connection through it: 0, or an errno; tci_link_piped follows, or
  * tci_link_dial_failed. */
 int tci_link_knock(struct tci_link *link);
 void tci_knock_end(struct tci_knock *knock); /* NULL is fine */
@@ -341,7 +344,7 @@ const char *tci_link_on_call(struct tci_link *link);
 
 /* ---- tcp_pipe.c ---- */
 
-/* Rank 0: a connection is to be one end of a pipe; true: it, and its greeting, are taken. */
+/* A connection is to be one end of a pipe; true: it, and its greeting, are taken. */
 bool tci_pipe_take(struct tci_tcp *tcp, const struct tci_hello *hello, int fd,
                    struct tci_greet *greet);
 bool tci_pipes_carry(const struct tci_tcp *tcp);

@@ -29,7 +29,7 @@ static void on_ready(struct tci_watch *watch, uint32_t ready)
 
         if (fd >= 0) {
             tci_tcp_disown(tcp, fd);
-            tci_tcp_take(tcp, fd, false);
+            tci_tcp_take(tcp, fd, TCI_DIRECT);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
             watch_all(tcp, 0);
             (void)exec->ops->timer_set(exec, &tcp->listener_timer,

@@ -1,4 +1,4 @@
-/* tcp_pipe.c - rank 0 carries what two ranks say to each other that cannot connect. */
+/* tcp_pipe.c - a rank carries what two others say to each other that cannot connect. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/tcp_link.h"
 
@@ -162,14 +162,17 @@ static struct tci_link *standing(struct tci_tcp *tcp, uint32_t rank)
     return link != NULL && link->state == TCI_LINK_UP && !link->has_left ? link : NULL;
 }
 
+/* Rank 0 has met all; another has not, and what it never had a link with may well be there. */
 static bool is_gone(const struct tci_tcp *tcp, uint32_t rank)
 {
     const struct tci_link *link = tcp->links[rank];
 
-    return link == NULL || link->state == TCI_LINK_DOWN || link->has_left;
+    if (link == NULL)
+        return tcp->rank == 0;
+    return link->state == TCI_LINK_DOWN || link->has_left;
 }
 
-/* One rank is not to use up the descriptors of rank 0, and of whoever is called. */
+/* One rank is not to use up the descriptors of this one, and of whoever is called. */
 static bool has_enough(const struct tci_tcp *tcp, const struct tci_hello *hello)
 {
     const struct tci_list *at;
@@ -247,8 +250,8 @@ static bool join(struct tci_pipe *pipe)
     }
     tcp->exec->ops->timer_clear(tcp->exec, &pipe->timer);
     pipe->is_joined = true;
-    tci_log(TC_LOG_WARN, "rank 0: carries what ranks %u and %u say, which cannot connect",
-            pipe->ends[0].rank, pipe->ends[1].rank);
+    tci_log(TC_LOG_WARN, "rank %u: carries what ranks %u and %u say, which cannot connect",
+            tcp->rank, pipe->ends[0].rank, pipe->ends[1].rank);
     return true;
 }
 

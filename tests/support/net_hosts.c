@@ -147,6 +147,27 @@ static const char *exchange(tc_dist_ctx *group, int ranks, int rank)
     return why;
 }
 
+/* Rank 0 is gone once all have come here; what waits for it fails, and the others agree on a group
+ * of their own. */
+static const char *go_on_without_root(tc_dist_ctx **group, bool is_late, int rank)
+{
+    tc_dist_ctx *rest = NULL;
+    tc_status_t status;
+
+    if (!is_late)
+        (void)tc_barrier(*group); /* where it fails rank 0 has been through it, and ended */
+    if (rank == 0)
+        return "";
+    do { /* until the loss is known */
+        status = tc_barrier(*group);
+    } while (status == TC_OK);
+    if (tc_dist_shrink(*group, &rest) != TC_OK)
+        return tc_last_error()->message;
+    (void)tc_dist_close(*group);
+    *group = rest;
+    return exchange(rest, tc_dist_world_size(rest), tc_dist_rank(rest));
+}
+
 static void be_rank(const struct net_case *net, int rank, int out, int log)
 {
     tc_context *context;
@@ -165,10 +186,14 @@ static void be_rank(const struct net_case *net, int rank, int out, int log)
     if (tc_init(&context) != TC_OK ||
         tc_dist_init(context, TC_DIST_ANY, net->ranks, rank, net->url, &group) != TC_OK)
         (void)snprintf(text, sizeof(text), "%s", tc_last_error()->message);
-    else
+    else if (!net->is_late)
         (void)snprintf(text, sizeof(text), "%s", exchange(group, net->ranks, rank));
+    if (group != NULL && text[0] == '\0' && net->loses_root)
+        (void)snprintf(text, sizeof(text), "%s", go_on_without_root(&group, net->is_late, rank));
     if (write(out, text, sizeof(text)) != (ssize_t)sizeof(text))
         _exit(3);
+    if (net->loses_root && rank == 0)
+        _exit(0);
     if (group != NULL)
         (void)tc_dist_finalize(group);
     (void)tc_shutdown(context);

@@ -31,13 +31,16 @@ struct net_rank {
 struct net_case {
     const char *url;
     int timeout_ms;
+    bool
+        loses_root; /* once all have met, rank 0 ends without a word; the others make a new group */
+    bool is_late;   /* only then do all exchange with all, and not before as well */
     struct net_host hosts[NET_HOSTS];
     int ranks;
     struct net_rank rank[NET_RANKS];
 };
 
 /* What became of a rank: "" where it stood in a group in which all ranks have exchanged with all,
- * else its error. */
+ * also where it ended as it was to, else its error. */
 struct net_outcome {
     char says[NET_RANKS][512];
     char log[NET_RANKS][4096]; /* what the library had to say, from level info on */
