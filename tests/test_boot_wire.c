@@ -223,13 +223,17 @@ static void a_table_is_read_back_or_refused(void **state)
 
 static void a_row_is_read_back_or_refused(void **state)
 {
-    const struct tci_boot_row from = {
-        .size = 9,
-        .rank = 4,
-        .host = 0x1122334455667788,
-        .group_id = {1, 2, 3},
-        .agreed = {.segment_bytes = 1 << 20, .eager_bytes = 77, .numerics = 2, .algorithm = "ring"},
-        .is_ring = true};
+    const struct tci_boot_row from = {.size = 9,
+                                      .rank = 4,
+                                      .host = 0x1122334455667788,
+                                      .group_id = {1, 2, 3},
+                                      .agreed = {.segment_bytes = 1 << 20,
+                                                 .eager_bytes = 77,
+                                                 .numerics = 2,
+                                                 .tune = 13,
+                                                 .cores = 1027,
+                                                 .algorithm = "ring"},
+                                      .is_ring = true};
     uint8_t bytes[TCI_BOOT_ROW_LEN], again[TCI_BOOT_ROW_LEN];
     struct tci_boot_row to;
 
@@ -241,6 +245,8 @@ static void a_row_is_read_back_or_refused(void **state)
     assert_int_equal(to.host, from.host);
     assert_memory_equal(to.group_id, from.group_id, TCI_GROUP_ID);
     assert_int_equal(to.agreed.eager_bytes, 77);
+    assert_int_equal(to.agreed.tune, 13);
+    assert_int_equal(to.agreed.cores, 1027);
     assert_string_equal(to.agreed.algorithm, "ring");
     assert_true(to.is_ring);
 

@@ -18,7 +18,7 @@
  *             64 { address[32]   host   label } a rank
  *   REFUSE    0 status   4 rank at fault   8 text
  *   ROW       0 size   4 rank   8 host   16 group id[16]   32 segment bytes   40 eager bytes
- *             48 numerics   49 algorithm[23]   72 ring or not   73 zero
+ *             48 numerics   49 algorithm[23]   72 ring or not   73 tune   74 cores   76 zero
  */
 /* The last of enum tci_tune, which this floor does not see, and the bits above: ranks have
  * identities; those of one host are linked over TCP. */
@@ -177,6 +177,8 @@ void tci_boot_row_encode(const struct tci_boot_row *row, uint8_t *bytes)
     memcpy(bytes + 16, row->group_id, TCI_GROUP_ID);
     put_agreed(&row->agreed, bytes + 32);
     bytes[72] = row->is_ring;
+    tci_put_number(bytes + 73, row->agreed.tune, 1);
+    tci_put_number(bytes + 74, row->agreed.cores, 2);
 }
 
 tc_status_t tci_boot_row_decode(const uint8_t *bytes, struct tci_boot_row *row_out)
@@ -188,9 +190,11 @@ tc_status_t tci_boot_row_decode(const uint8_t *bytes, struct tci_boot_row *row_o
         .is_ring = bytes[72] != 0,
     };
 
-    if (bytes[72] > 1 || tci_get_number(bytes + 73, 7) != 0 ||
+    if (bytes[72] > 1 || bytes[73] > TUNE_MAX || tci_get_number(bytes + 76, 4) != 0 ||
         get_agreed(bytes + 32, &row.agreed) != TC_OK)
         return TC_ERR_TRANSPORT;
+    row.agreed.tune = bytes[73];
+    row.agreed.cores = (uint16_t)tci_get_number(bytes + 74, 2);
     memcpy(row.group_id, bytes + 16, TCI_GROUP_ID);
     *row_out = row;
     return TC_OK;
