@@ -77,13 +77,15 @@ static uint64_t owed_ms(struct tci_link *link, const struct tcp_info *info, bool
     return before_ms;
 }
 
-/* A link that is made to listen: whether anybody answers at all. */
+/* A link that is made to listen: whether anybody answers at all.  The kernel knows it before this
+ * loop does, which may have had no turn since. */
 static enum tci_hearing hear_dialed(const struct tci_link *link)
 {
     struct tci_exec *exec = link->tcp->exec;
     uint64_t begin_ns = link->deadline_ns - TCI_TCP_DIAL_MS * TCI_NS_PER_MS;
+    struct tcp_info info;
 
-    if (link->has_connected)
+    if (link->has_connected || !look(link, &info) || info.tcpi_state == TCP_ESTABLISHED)
         return TCI_HEAR_HOST;
     return exec->ops->now_ns(exec) >= begin_ns + ACK_DELAY_MS * TCI_NS_PER_MS ? TCI_HEAR_NOTHING
                                                                               : TCI_HEAR_NO_LINK;

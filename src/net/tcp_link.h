@@ -9,6 +9,7 @@
 #include "core/pool.h"
 #include "net/frame.h"
 #include "net/greet.h"
+#include "net/sock.h"
 #include "net/tcp.h"
 #include "net/tcp_log.h"
 
@@ -56,7 +57,8 @@ enum {
      * them wait at the other one, too. */
     TCI_TCP_PIPES_SAME = 8,
     TCI_TCP_GREET_MS = 5000,
-    TCI_TCP_DIAL_MS = 10000,
+    /* As long as a host that is silent in mid-job: either end may be stopped for 10 s. */
+    TCI_TCP_DIAL_MS = TCI_SILENCE_MS,
     /* Every rank listens before any knows its address, so who refuses is gone: as many tries take
      * 0.3 s, in case that a name or a route has just been changed. */
     TCI_TCP_REFUSALS_MAX = 7,

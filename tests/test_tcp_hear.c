@@ -1,0 +1,78 @@
+/* test_tcp_hear.c - whether a host is heard is asked of the kernel: a loop may be late. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "net/sock.h"
+#include "net/tcp_link.h"
+#include "transport_suite.h"
+
+/* Rank 1 of two; of rank 0 there is only the kernel of its host, as if it were stopped. */
+enum { SIZE = 2, EAGER = 4096 };
+static int door;
+static struct net net;
+
+static void open_rank(struct net *one, size_t eager_bytes)
+{
+    struct tci_boot_result result = {.rank = 1, .size = SIZE, .agreed.eager_bytes = eager_bytes};
+    struct tci_addr loopback = {.len = sizeof(loopback.v4)}, own;
+    struct tci_error error = {0};
+
+    loopback.v4.sin_family = AF_INET;
+    loopback.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    memset(result.group_id, 0x5a, TCI_GROUP_ID);
+    result.fds = tci_alloc_array(SIZE, sizeof(int));
+    result.addrs = tci_alloc_array(SIZE, sizeof(struct tci_addr));
+    for (int r = 0; r < SIZE; r++)
+        result.fds[r] = -1;
+    assert_int_equal(tci_sock_listen(&loopback, &door, &result.addrs[0], &error), TC_OK);
+    assert_int_equal(tci_sock_listen(&loopback, &result.listener, &own, &error), TC_OK);
+    one->nodes[0].transport = tci_tcp_open(one->loop, &one->context, &result, &error);
+    tci_free(result.fds);
+}
+
+static void a_host_that_has_accepted_is_heard_before_the_loop_has_turned(void **state)
+{
+    static const struct net_subject subject = {"tcp", open_rank};
+    struct net_message message;
+    struct tci_transport *rank;
+    const struct tci_link *link;
+
+    (void)state;
+    net_subject = &subject;
+    net_open(&net, 1, EAGER);
+    rank = net.nodes[0].transport;
+    net_prepare(&message, true, 0, 7, 100);
+    net_post(&net, &message, 0);
+    link = ((const struct tci_tcp *)rank)->links[0];
+    assert_int_equal(link->state, TCI_LINK_DIALING);
+    assert_int_equal(poll(&(struct pollfd){.fd = door, .events = POLLIN}, 1, -1), 1);
+    /* Longer than an answer may take. */
+    assert_int_equal(poll(NULL, 0, 150), 0);
+    assert_false(link->has_connected);
+    assert_int_equal(tci_tcp_hear(rank, 0, 0), TCI_HEAR_HOST);
+    net_close(&net);
+    net_free(&message);
+    close(door);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_host_that_has_accepted_is_heard_before_the_loop_has_turned),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
