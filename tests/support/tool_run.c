@@ -241,3 +241,14 @@ void tool_errs(const struct tool_run *run, const char *text)
 {
     expect(run, strstr(run->err.data, text) != NULL, "error", text);
 }
+
+void tool_refuses(const char *const argv[])
+{
+    struct tool_run run;
+
+    tool_start(&run, NULL, argv);
+    tool_finish(&run);
+    assert_int_equal(run.exit_code, 2);
+    assert_true(run.err.len > 0);
+    tool_close(&run);
+}

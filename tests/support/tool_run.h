@@ -70,4 +70,7 @@ size_t tool_count(const char *text, const char *part);
 void tool_says(const struct tool_run *run, const char *text);
 void tool_errs(const struct tool_run *run, const char *text);
 
+/* A command line that is wrong: exit code 2, and it is said why. */
+void tool_refuses(const char *const argv[]);
+
 #endif

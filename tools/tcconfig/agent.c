@@ -72,15 +72,25 @@ static bool answer(struct table *table, int try_ms, size_t bytes)
 int agent_run(const char *place)
 {
     struct table table;
-    int rank, size, try_ms, end = 0, out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    int rank, size, try_ms, end = 0, out;
     unsigned long bytes;
     bool is_good;
 
     (void)signal(SIGPIPE, SIG_IGN);
     if (sscanf(place, "%d/%d/%d/%lu%n", &rank, &size, &try_ms, &bytes, &end) != 4 ||
-        place[end] != '\0' || rank < 0 || rank >= size || size > RANKS_MAX || try_ms <= 0 ||
-        out < 0)
+        place[end] != '\0' || rank < 0 || rank >= size || size > RANKS_MAX || try_ms <= 0) {
+        fprintf(stderr,
+                "tcconfig: --agent=%.80s is no place in a survey: it is for tcconfig itself, which "
+                "starts it on each host; see tcconfig --help\n",
+                place);
         return EXIT_TROUBLE;
+    }
+    out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (out < 0) {
+        fprintf(stderr, "tcconfig: the agent of host %d has no descriptor: %s\n", rank,
+                strerror(errno));
+        return EXIT_TROUBLE;
+    }
     /* What else is printed must not get between. */
     dup2(STDERR_FILENO, STDOUT_FILENO);
     dprintf(out, "%s%s\n", AGENT_START, agent_version());
