@@ -63,27 +63,12 @@ static const char *way(uint32_t rank, uint32_t peer, const char **why)
     return tci_rdma_way(net.nodes[rank].transport, peer, why);
 }
 
-/* A message of a length passes, in both directions at once. */
-static void exchange(size_t len, uint64_t tag)
-{
-    struct net_message send[2], recv[2];
-
-    for (uint32_t r = 0; r < 2; r++) {
-        net_send(&net, &send[r], r, 1 - r, tag, len);
-        net_recv(&net, &recv[r], r, 1 - r, tag, len);
-    }
-    for (int r = 0; r < 2; r++) {
-        net_finish(&net, &send[r], TC_OK);
-        net_finish(&net, &recv[r], TC_OK);
-    }
-}
-
 static void all_goes_over_tcp(const char *reason)
 {
     const char *why;
 
-    exchange(1000, 1);
-    exchange(3 * MIB, 2);
+    net_exchange(&net, 1000, 1);
+    net_exchange(&net, 3 * MIB, 2);
     for (uint32_t r = 0; r < 2; r++)
         assert_string_equal(way(r, 1 - r, &why), "tcp");
     assert_true((way(0, 1, &why), strstr(why, reason) != NULL) ||
@@ -150,8 +135,8 @@ static void a_peer_without_a_device_means_tcp(void **state)
                    : tci_shm_open(net.loop, &net.context, node->transport, &config);
         net.nodes[r].transport->sink = &net.nodes[r].sink;
     }
-    exchange(1000, 1);
-    exchange(3 * MIB, 2);
+    net_exchange(&net, 1000, 1);
+    net_exchange(&net, 3 * MIB, 2);
     assert_string_equal(way(0, 1, &why), "tcp");
     assert_non_null(strstr(why, "it has no RDMA device"));
 }
@@ -163,11 +148,11 @@ static void memory_that_is_not_registered_is_copied(void **state)
     const char *why;
 
     (void)state;
-    exchange(3 * MIB, 1);
+    net_exchange(&net, 3 * MIB, 1);
     assert_int_equal(net_stats(&net, 0).bytes_copied, 0);
     fake_limit_regions(fake_counts().regions + 4, 0); /* a slab of chunks each, and no more */
     for (uint64_t tag = 2; tag < 6; tag++)
-        exchange(3 * MIB + tag * 1001, tag);
+        net_exchange(&net, 3 * MIB + tag * 1001, tag);
     assert_string_equal(way(0, 1, &why), "RDMA");
     assert_true(fake_counts().regions_most <= TCI_RDMA_REGIONS);
 }
@@ -178,7 +163,7 @@ static void many_receives_share_few_chunks(void **state)
     static struct net_message sends[COUNT], recvs[COUNT];
 
     (void)state;
-    exchange(10, 1);
+    net_exchange(&net, 10, 1);
     for (unsigned i = 0; i < COUNT; i++)
         net_recv(&net, &recvs[i], 1, 0, 10 + i, MIB / 2 + i);
     assert_true(fake_counts().regions <= 2 * TCI_RDMA_REGIONS);
@@ -199,7 +184,7 @@ static void memory_of_buffers_stays_registered_until_it_is_freed(void **state)
     void *data;
 
     (void)state;
-    exchange(3 * MIB, 1);
+    net_exchange(&net, 3 * MIB, 1);
     before = fake_counts().regions;
     tci_process_get(&net.context.process);
     assert_int_equal(tc_buffer_alloc(&net.context, 4 * MIB, &buffer), TC_OK);
@@ -284,7 +269,7 @@ static void every_status_is_read_and_named(void **state)
     (void)state;
     for (size_t i = 0; i < TCI_LEN(causes); i++)
         for (unsigned nth = 1; nth < (i < 2 ? 7 : 2); nth += 5) {
-            exchange(1000, 1);
+            net_exchange(&net, 1000, 1);
             fake_fate(-1, nth, FAKE_FAILS, causes[i].status);
             (void)break_in_the_middle();
             assert_true(is_told(causes[i].cause));
@@ -301,7 +286,7 @@ static void a_lost_message_is_found_by_the_next(void **state)
 
     (void)state;
     for (size_t i = 0; i < TCI_LEN(opcodes); i++) {
-        exchange(1000, 1);
+        net_exchange(&net, 1000, 1);
         fake_fate(opcodes[i], 1, FAKE_IS_LOST, IBV_WC_SUCCESS);
         (void)break_in_the_middle();
         assert_true(is_told("was lost"));
@@ -314,7 +299,7 @@ static void a_lost_message_is_found_by_the_next(void **state)
 static void a_port_that_goes_down_is_named(void **state)
 {
     (void)state;
-    exchange(1000, 1);
+    net_exchange(&net, 1000, 1);
     fake_port(false);
     (void)break_in_the_middle();
     assert_true(is_told("look at the link, the cable and the switch"));
@@ -323,7 +308,7 @@ static void a_port_that_goes_down_is_named(void **state)
 static void a_device_that_is_taken_out_is_named(void **state)
 {
     (void)state;
-    exchange(1000, 1);
+    net_exchange(&net, 1000, 1);
     fake_remove();
     (void)break_in_the_middle();
     assert_true(is_told("taken out") || is_told("has failed"));
@@ -338,7 +323,7 @@ static void a_receive_ends_in_time_though_the_peer_is_silent(void **state)
     struct net_message send, recv;
 
     (void)state;
-    exchange(1000, 1);
+    net_exchange(&net, 1000, 1);
     net_recv(&net, &recv, 1, 0, 3, 6 * MIB);
     net_turns(&net, 3);
     net_send(&net, &send, 0, 1, 3, 6 * MIB);
@@ -360,7 +345,7 @@ static void a_receive_ends_in_time_though_the_peer_is_silent(void **state)
 static void an_idle_transport_sleeps(void **state)
 {
     (void)state;
-    exchange(1000, 1);
+    net_exchange(&net, 1000, 1);
     for (int i = 0; i < 20; i++)
         net_turn(&net);
     assert_int_equal(tci_loop_pass(net.loop), 0);

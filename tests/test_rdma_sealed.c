@@ -59,20 +59,6 @@ static const char *way(uint32_t rank, const char **why)
     return tci_rdma_way(net.nodes[rank].transport, 1 - rank, why);
 }
 
-static void exchange(size_t len, uint64_t tag)
-{
-    struct net_message send[2], recv[2];
-
-    for (uint32_t r = 0; r < 2; r++) {
-        net_send(&net, &send[r], r, 1 - r, tag, len);
-        net_recv(&net, &recv[r], r, 1 - r, tag, len);
-    }
-    for (int r = 0; r < 2; r++) {
-        net_finish(&net, &send[r], TC_OK);
-        net_finish(&net, &recv[r], TC_OK);
-    }
-}
-
 /* ---- What is seen ---- */
 
 static void send_marker(size_t len, uint64_t tag)
@@ -118,10 +104,10 @@ static void memory_of_the_user_is_not_registered(void **state)
     uint64_t registered;
 
     (void)state;
-    exchange(3 * MIB, 1);
+    net_exchange(&net, 3 * MIB, 1);
     registered = fake_counts().registered;
     for (uint64_t tag = 2; tag < 6; tag++)
-        exchange(3 * MIB + (size_t)tag, tag);
+        net_exchange(&net, 3 * MIB + (size_t)tag, tag);
     assert_int_equal(fake_counts().registered, registered);
     assert_int_equal(tci_rdma_of(net.nodes[0].transport)->region_count, 0);
 }
@@ -131,14 +117,14 @@ static void keys_follow_each_other(void **state)
     uint8_t first[32];
 
     (void)state;
-    exchange(1000, 1);
+    net_exchange(&net, 1000, 1);
     memcpy(first, link_of(0)->crypt->send.key, sizeof(first));
     for (uint32_t r = 0; r < 2; r++) {
         link_of(r)->crypt->send.count = TCI_RECORDS_A_KEY - 5 - 3 * r;
         link_of(1 - r)->crypt->receive.count = TCI_RECORDS_A_KEY - 5 - 3 * r;
     }
     for (uint64_t tag = 2; tag < 12; tag++)
-        exchange(tag % 2 == 0 ? 1000 : MIB, tag);
+        net_exchange(&net, tag % 2 == 0 ? 1000 : MIB, tag);
     assert_memory_not_equal(link_of(0)->crypt->send.key, first, sizeof(first));
     assert_memory_equal(link_of(0)->crypt->send.key, link_of(1)->crypt->receive.key, 32);
     assert_memory_not_equal(link_of(0)->crypt->send.key, link_of(1)->crypt->send.key, 32);
@@ -187,7 +173,7 @@ static void a_changed_bit_ends_the_link_and_is_no_result(void **state)
 
     (void)state;
     for (int round = 0; round < rounds[test_effort()]; round++) {
-        exchange(1000, 1);
+        net_exchange(&net, 1000, 1);
         fake_change(opcodes[round % 2], 1 + (unsigned)sample_below(&sample, 2),
                     (size_t)sample_below(&sample, MIB));
         break_in_the_middle();
@@ -203,7 +189,7 @@ static void what_is_left_out_ends_the_link(void **state)
 
     (void)state;
     for (size_t i = 0; i < TCI_LEN(opcodes); i++) {
-        exchange(1000, 1);
+        net_exchange(&net, 1000, 1);
         fake_fate(opcodes[i], 1, FAKE_IS_LOST, IBV_WC_SUCCESS);
         break_in_the_middle();
         assert_true(is_told("does not open") || is_told("out of turn"));
@@ -218,7 +204,7 @@ static void what_is_said_twice_ends_the_link(void **state)
     uint8_t *slot;
 
     (void)state;
-    exchange(1000, 1);
+    net_exchange(&net, 1000, 1);
     slot = tci_rdma_slot_out(link_of(0));
     memcpy(slot, link_of(0)->out->data, TCI_RDMA_SLOT); /* the first that it has sent */
     assert_int_equal(tci_rdma_post_record(link_of(0), TCI_RDMA_HEAD + TCI_RECORD_TAG, TCI_RDMA_ACK),
@@ -233,8 +219,8 @@ static void all_goes_over_tcp(const char *reason)
 {
     const char *why;
 
-    exchange(1000, 1);
-    exchange(3 * MIB, 2);
+    net_exchange(&net, 1000, 1);
+    net_exchange(&net, 3 * MIB, 2);
     for (uint32_t r = 0; r < 2; r++)
         assert_string_equal(way(r, &why), "tcp");
     assert_true((way(0, &why), strstr(why, reason) != NULL) ||

@@ -7,8 +7,6 @@
 
 #include <cmocka.h>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,9 +14,8 @@
 #include "core/alloc.h"
 #include "core/base.h"
 #include "net/frame.h"
-#include "net/sock.h"
 #include "net/tcp_link.h"
-#include "transport_suite.h"
+#include "support/tcp_net.h"
 
 /* One rank of three is real; its links with the others are descriptors in the hands of the test,
  * and nobody accepts what comes to the address of rank 0. */
@@ -29,16 +26,14 @@ static struct net net;
 static void open_rank(struct net *one, size_t eager_bytes, uint32_t rank)
 {
     struct tci_boot_result result = {.rank = rank, .size = SIZE, .agreed.eager_bytes = eager_bytes};
-    struct tci_addr loopback = {.len = sizeof(loopback.v4)}, own;
+    struct tci_addr own;
     struct tci_error error = {0};
 
-    loopback.v4.sin_family = AF_INET;
-    loopback.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     memset(result.group_id, 0x5a, TCI_GROUP_ID);
     result.fds = tci_alloc_array(SIZE, sizeof(int));
     result.addrs = tci_alloc_array(SIZE, sizeof(struct tci_addr));
-    assert_int_equal(tci_sock_listen(&loopback, &door, &result.addrs[0], &error), TC_OK);
-    assert_int_equal(tci_sock_listen(&loopback, &result.listener, &own, &error), TC_OK);
+    door = tcp_net_listen(&result.addrs[0]);
+    result.listener = tcp_net_listen(&own);
     for (uint32_t r = 0; r < SIZE; r++) {
         int pair[2] = {-1, -1};
 

@@ -7,17 +7,14 @@
 
 #include <cmocka.h>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
-#include "net/sock.h"
 #include "net/tcp_link.h"
-#include "transport_suite.h"
+#include "support/tcp_net.h"
 
 /* Rank 1 of two; of rank 0 there is only the kernel of its host, as if it were stopped. */
 enum { SIZE = 2, EAGER = 4096 };
@@ -27,18 +24,16 @@ static struct net net;
 static void open_rank(struct net *one, size_t eager_bytes)
 {
     struct tci_boot_result result = {.rank = 1, .size = SIZE, .agreed.eager_bytes = eager_bytes};
-    struct tci_addr loopback = {.len = sizeof(loopback.v4)}, own;
+    struct tci_addr own;
     struct tci_error error = {0};
 
-    loopback.v4.sin_family = AF_INET;
-    loopback.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     memset(result.group_id, 0x5a, TCI_GROUP_ID);
     result.fds = tci_alloc_array(SIZE, sizeof(int));
     result.addrs = tci_alloc_array(SIZE, sizeof(struct tci_addr));
     for (int r = 0; r < SIZE; r++)
         result.fds[r] = -1;
-    assert_int_equal(tci_sock_listen(&loopback, &door, &result.addrs[0], &error), TC_OK);
-    assert_int_equal(tci_sock_listen(&loopback, &result.listener, &own, &error), TC_OK);
+    door = tcp_net_listen(&result.addrs[0]);
+    result.listener = tcp_net_listen(&own);
     one->nodes[0].transport = tci_tcp_open(one->loop, &one->context, &result, &error);
     tci_free(result.fds);
 }

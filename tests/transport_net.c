@@ -235,3 +235,17 @@ void net_finish(struct net *net, struct net_message *message, tc_status_t status
         assert_true(net_is_intact(message));
     net_free(message);
 }
+
+void net_exchange(struct net *net, size_t len, uint64_t tag)
+{
+    struct net_message send[2], recv[2];
+
+    for (uint32_t r = 0; r < 2; r++) {
+        net_send(net, &send[r], r, 1 - r, tag, len);
+        net_recv(net, &recv[r], r, 1 - r, tag, len);
+    }
+    for (int r = 0; r < 2; r++) {
+        net_finish(net, &send[r], TC_OK);
+        net_finish(net, &recv[r], TC_OK);
+    }
+}

@@ -70,6 +70,8 @@ void net_free(struct net_message *message);
 
 /* Wait, check the status, and what was received, free. */
 void net_finish(struct net *net, struct net_message *message, tc_status_t status);
+/* A message of a length passes between the first two ranks, in both directions at once. */
+void net_exchange(struct net *net, size_t len, uint64_t tag);
 void net_turns(struct net *net, int times);
 
 /* The tests, for cmocka_run_group_tests: messages, and how things end. */

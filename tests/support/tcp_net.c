@@ -27,14 +27,23 @@ static struct tci_addr loopback(void)
     return addr;
 }
 
-static void connect_pair(int fds[2])
+int tcp_net_listen(struct tci_addr *bound)
 {
-    struct tci_addr addr = loopback(), bound, from;
+    struct tci_addr addr = loopback();
     struct tci_error error = {0};
     int listener;
+
+    assert_int_equal(tci_sock_listen(&addr, &listener, bound, &error), TC_OK);
+    return listener;
+}
+
+static void connect_pair(int fds[2])
+{
+    struct tci_addr bound, from;
+    struct tci_error error = {0};
+    int listener = tcp_net_listen(&bound);
     bool is_up;
 
-    assert_int_equal(tci_sock_listen(&addr, &listener, &bound, &error), TC_OK);
     assert_int_equal(tci_sock_connect(&bound, &fds[0], &is_up, &error), TC_OK);
     do
         fds[1] = tci_sock_accept(listener, &from);
