@@ -19,6 +19,7 @@
 #include "layout.h"
 #include "names.h"
 #include "near.h"
+#include "net/shm.h"
 #include "net/sock.h"
 #include "net/tcp.h"
 #include "reach.h"
@@ -231,7 +232,7 @@ static void stand(struct join *join, const struct way *way, const struct tci_agr
                                      .job = {join->job[0], join->job[1]}};
     tc_dist_ctx *group = NULL;
     struct tci_transport *view;
-    char times[128];
+    char times[128], ways[96];
 
     if (config.size > 1 && hosts == NULL) {
         way->transport->ops->close(way->transport);
@@ -258,7 +259,7 @@ static void stand(struct join *join, const struct way *way, const struct tci_agr
     join->tune = agreed->tune & (NAMED - 1);
     join->is_named = (agreed->tune & NAMED) != 0;
     tci_log(TC_LOG_INFO, "rank %d of %d stands in its group over %s", config.rank, config.size,
-            config.size == 1 ? "nothing, alone" : way->transport->ops->name);
+            config.size == 1 ? "nothing, alone" : tci_shm_print(way->transport, ways));
     tci_diagnose_print_times(join->context->config.timeout_ms, times, sizeof(times));
     tci_log(TC_LOG_INFO,
             "rank %d: %s; tells what it does every %d s, gives a silent host up after %d s",

@@ -16,12 +16,18 @@
 #include "environment.h"
 #include "tcdist/tcdist.h"
 
+#include "support/world.h"
+
 static unsigned warnings;
 static char last[512];
+static char ways[8][128]; /* how groups of this process have formed, as they say it */
+static unsigned ways_count;
 
 static void hear(tc_log_level_t level, const char *line, void *arg)
 {
     (void)arg;
+    if (strstr(line, " stands in its group over ") != NULL && ways_count < 8)
+        snprintf(ways[ways_count++], sizeof(ways[0]), "%s", line);
     if (level != TC_LOG_WARN || strstr(line, "nothing reads it") == NULL)
         return;
     warnings++;
@@ -140,12 +146,37 @@ static void every_variable_that_is_read_is_listed(void **state)
     assert_true(files > 50);
 }
 
+/* The ranks of this host share memory, unless the environment says otherwise. */
+static void what_carries_a_group_is_said_as_it_is(void **state)
+{
+    static const char *const switches[] = {"1", "0"}, *const said[] = {"shared memory", "tcp"};
+    struct world world;
+
+    (void)state;
+    tc_log_set_level(TC_LOG_INFO);
+    for (int k = 0; k < 2; k++) {
+        setenv("TCDIST_SHM", switches[k], 1);
+        setenv("TCDIST_RDMA", "0", 1);
+        ways_count = 0;
+        world_open(&world, 2, NULL);
+        world_close(&world);
+        assert_int_equal(ways_count, 2);
+        for (unsigned r = 0; r < ways_count; r++)
+            assert_string_equal(strstr(ways[r], "over ") + strlen("over "), said[k]);
+    }
+    tc_log_set_level(TC_LOG_WARN);
+    unsetenv("TCDIST_SHM");
+    unsetenv("TCDIST_RDMA");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_misspelt_variable_is_told_of_once, listen_to_log,
                                         listen_no_more),
         cmocka_unit_test_setup_teardown(a_variable_that_is_read_is_not_told_of, listen_to_log,
+                                        listen_no_more),
+        cmocka_unit_test_setup_teardown(what_carries_a_group_is_said_as_it_is, listen_to_log,
                                         listen_no_more),
         cmocka_unit_test(the_nearest_is_near),
         cmocka_unit_test(every_variable_that_is_read_is_listed),

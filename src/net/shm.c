@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/shm.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -504,6 +505,22 @@ const char *tci_shm_way(const struct tci_transport *self, uint32_t peer, const c
 
     *why_out = shm->links[peer] == NULL ? NULL : shm->links[peer]->why_far;
     return near_link(shm, peer) != NULL ? shm_ops.name : shm->below->ops->name;
+}
+
+const char *tci_shm_print(const struct tci_transport *self, char text[96])
+{
+    const struct tci_shm *shm = (const struct tci_shm *)self;
+    const char *below = shm->below->ops->name;
+    uint32_t near = 0;
+
+    for (uint32_t peer = 0; peer < shm->size; peer++)
+        near += is_local(shm, peer);
+    if (near == 0)
+        return below;
+    if (near + 1 == shm->size)
+        return shm_ops.name;
+    (void)snprintf(text, 96, "%s on this host, %s to others", shm_ops.name, below);
+    return text;
 }
 
 struct tci_transport *tci_shm_below(struct tci_transport *self)

@@ -28,5 +28,8 @@ struct tci_transport *tci_shm_below(struct tci_transport *self);
 /* How a peer is reached, for people: "shared memory", or the name of the transport below; and, of
  * one on this host that is not reached over shared memory, why (NULL: not known, or not tried). */
 const char *tci_shm_way(const struct tci_transport *self, uint32_t peer, const char **why_out);
+/* What may carry this rank's messages, for people, as far as is known before the first: "shared
+ * memory", the name of the transport below, or "shared memory on this host, tcp to others". */
+const char *tci_shm_print(const struct tci_transport *self, char text[96]);
 
 #endif
