@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "support/tool_run.h"
+#include "tcdist/tcdist.h"
 
 #define TCRUN(...) ((const char *const[]){"tcrun", __VA_ARGS__, NULL})
 
@@ -190,7 +191,6 @@ static void mistakes_in_options_exit_with_2_and_a_hint(void **state)
         {"tcrun", "-n2", "--timeout-kill=-1", "true"},
         {"tcrun", "-n2", "--timeout-kill=nan", "true"},
         {"tcrun", "-n2", "--rendezvous=here", "true"},
-        {"tcrun", "-n2", "--encrypt", "true"},
         {"tcrun", "-np", "0", "true"},
         {"tcrun", "-np"},
     };
@@ -222,19 +222,29 @@ static void np_of_mpirun_is_understood(void **state)
     tool_close(&run);
 }
 
+/* Also from the program itself; without any the library refuses to join. */
 static void to_encrypt_takes_a_key_from_anywhere(void **state)
 {
     struct tool_run run;
 
     (void)state;
-    tool_start(&run, NULL, TCRUN("-n1", "--encrypt", "true"));
+    tool_start(&run, NULL, TCRUN("-n2", "--encrypt", self_path, "--join", "sixteen and more"));
     tool_finish(&run);
-    assert_non_null(strstr(run.err.data, "--encrypt needs a key: add --key=auto"));
+    assert_string_equal(run.err.data, "");
+    assert_int_equal(run.exit_code, 0);
+    assert_int_equal(tool_count(run.out.data, "] joined\n"), 2);
     tool_close(&run);
 
-    tool_start(&run, NULL, TCRUN("-n1", "--encrypt", "--env=TCDIST_KEY=sixteen and more", "true"));
+    tool_start(&run, NULL,
+               TCRUN("-n2", "--encrypt", "--env=TCDIST_KEY=sixteen and more", self_path, "--join"));
     tool_finish(&run);
     assert_int_equal(run.exit_code, 0);
+    tool_close(&run);
+
+    tool_start(&run, NULL, TCRUN("-n2", "--encrypt", self_path, "--join"));
+    tool_finish(&run);
+    assert_int_not_equal(run.exit_code, 0);
+    assert_non_null(strstr(run.out.data, "encryption is on, and there is no key to encrypt by"));
     tool_close(&run);
 }
 
@@ -433,6 +443,26 @@ static int meet(void)
     return 0;
 }
 
+/* A program that has a key of its own, or none. */
+static int join(const char *key)
+{
+    tc_context *context = NULL;
+    tc_dist_ctx *group = NULL;
+    tc_config config;
+
+    tc_config_default(&config);
+    config.key = key;
+    config.key_bytes = key == NULL ? 0 : strlen(key);
+    if (tc_init_config(&config, &context) != TC_OK || tc_dist_init_env(context, &group) != TC_OK) {
+        puts(tc_last_error()->message);
+        return 1;
+    }
+    puts("joined");
+    (void)tc_dist_finalize(group);
+    tc_shutdown(context);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static char self[4096];
@@ -457,6 +487,8 @@ int main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "--meet") == 0)
         return meet();
+    if (argc > 1 && strcmp(argv[1], "--join") == 0)
+        return join(argc > 2 ? argv[2] : NULL);
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
         return 1;
     self_path = self;

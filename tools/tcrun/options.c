@@ -66,7 +66,7 @@ static const struct argp_option argp_options[] = {
      0},
     {"key", KEY_KEY, "auto|FILE", 0,
      "Give the ranks a key: a new one for this job, or the first line of FILE", 0},
-    {"encrypt", KEY_ENCRYPT, NULL, 0, "Encrypt what the ranks send to each other; needs a key", 0},
+    {"encrypt", KEY_ENCRYPT, NULL, 0, "Encrypt what the ranks send to each other, by a key", 0},
     {"connections-per-ip", KEY_CONNECTIONS, "N", 0,
      "Connections between two ranks for each of their addresses (default: 1)", 0},
     {"starting-port", 'p', "PORT", 0,
@@ -198,26 +198,6 @@ static error_t parse_host_option(int key, char *arg, struct argp_state *state)
     }
 }
 
-static bool is_key(const char *setting)
-{
-    return strncmp(setting, ENV_KEY "=", strlen(ENV_KEY "=")) == 0 ||
-           strncmp(setting, ENV_OTHER_KEY "=", strlen(ENV_OTHER_KEY "=")) == 0;
-}
-
-/* From an option, the host file or the environment; not what the program itself may give. */
-static bool has_key(const struct options *options)
-{
-    if (options->key[0] != '\0' || getenv(ENV_KEY) != NULL || getenv(ENV_OTHER_KEY) != NULL)
-        return true;
-    for (size_t i = 0; i < options->env_count; i++)
-        if (is_key(options->env[i]))
-            return true;
-    for (size_t i = 0; i < options->hosts.env_count; i++)
-        if (is_key(options->hosts.envs[i]))
-            return true;
-    return false;
-}
-
 static void finish(struct options *options, struct argp_state *state)
 {
     char why[HOSTS_WHY_ROOM];
@@ -227,8 +207,6 @@ static void finish(struct options *options, struct argp_state *state)
         argp_error(state, "the number of ranks is missing: -n N, or name hosts");
     if (options->command == NULL)
         argp_error(state, "the command to run is missing");
-    if (options->encrypts && !has_key(options))
-        argp_error(state, "--encrypt needs a key: add --key=auto, or set TCDIST_KEY");
     wrong = options_settle(options, why);
     if (wrong != NULL)
         argp_error(state, "%s", wrong);

@@ -64,7 +64,6 @@ enum {
 
 /* Set where an option asks for it, over --env and what is inherited. */
 #define ENV_KEY         "TCDIST_KEY"
-#define ENV_OTHER_KEY   "NUVEC_DISTRIBUTED_KEY" /* read where there is no ENV_KEY */
 #define ENV_ENCRYPTION  "TCDIST_ENCRYPTION"
 #define ENV_CONNECTIONS "TCDIST_CONNECTIONS"
 #define ENV_BACKEND     "TCDIST_BACKEND"
