@@ -318,6 +318,8 @@ tcdist_add_house_test(scripts ${house}/check_scripts.sh ${PROJECT_SOURCE_DIR})
 if(NOT TCDIST_SANITIZE)
     tcdist_add_house_test(exports
         ${house}/check_exports.sh ${PROJECT_SOURCE_DIR} $<TARGET_FILE:tcdist>)
+    tcdist_add_house_test(ffi
+        /usr/bin/python3 ${house}/check_ffi.py $<TARGET_FILE:tcdist>)
     tcdist_add_house_test(package
         ${house}/install/check_package.sh ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
     tcdist_add_house_test(kubernetes /usr/bin/python3 ${house}/check_kubernetes.py

@@ -143,14 +143,12 @@ static void *leave(void *arg)
 }
 
 /* The environment is the process's: rank 1 is formed with options, as its launcher would have. */
-static void ranks_of_a_launcher_meet_over_the_inherited_socket(void **state)
+static void form_both(struct process processes[2])
 {
-    struct process processes[2] = {{.context = begin()}, {.context = begin()}};
     tc_dist_options options;
     char url[64], fd[16];
     tc_future *one;
 
-    (void)state;
     snprintf(fd, sizeof(fd), "%d", world_listen(url, sizeof(url)));
     describe("0", "2", url, fd);
     tc_dist_options_default(&options);
@@ -163,6 +161,10 @@ static void ranks_of_a_launcher_meet_over_the_inherited_socket(void **state)
     tc_future_release(one);
     assert_int_equal(tc_dist_rank(processes[0].group), 0);
     assert_int_equal(tc_dist_world_size(processes[0].group), 2);
+}
+
+static void end_both(struct process processes[2])
+{
     for (int r = 0; r < 2; r++)
         assert_int_equal(pthread_create(&processes[r].thread, NULL, leave, &processes[r]), 0);
     for (int r = 0; r < 2; r++) {
@@ -170,6 +172,51 @@ static void ranks_of_a_launcher_meet_over_the_inherited_socket(void **state)
         assert_int_equal(processes[r].left, TC_OK);
         tc_shutdown(processes[r].context);
     }
+}
+
+static void ranks_of_a_launcher_meet_over_the_inherited_socket(void **state)
+{
+    struct process processes[2] = {{.context = begin()}, {.context = begin()}};
+
+    (void)state;
+    form_both(processes);
+    end_both(processes);
+}
+
+/* Rank 1 leaves without a word of goodbye, and both come again. */
+static void a_group_that_has_failed_is_not_given_again(void **state)
+{
+    struct process processes[2] = {{.context = begin()}, {.context = begin()}};
+    tc_dist_ctx *failed;
+
+    (void)state;
+    form_both(processes);
+    failed = processes[0].group;
+    assert_int_equal(tc_dist_close(processes[1].group), TC_OK);
+    while (tc_dist_health(failed, NULL) == TC_OK) /* until the word is there */
+        usleep(1000);
+    assert_int_not_equal(tc_barrier(failed), TC_OK);
+
+    form_both(processes);
+    assert_ptr_not_equal(processes[0].group, failed);
+    assert_int_equal(tc_dist_health(processes[0].group, NULL), TC_OK);
+    assert_int_not_equal(tc_dist_health(failed, NULL), TC_OK);
+    assert_int_equal(tc_dist_close(failed), TC_OK);
+    end_both(processes);
+}
+
+static void a_group_that_was_closed_is_not_given_again(void **state)
+{
+    tc_context *context = begin();
+    tc_dist_ctx *group = NULL;
+
+    (void)state;
+    assert_int_equal(tc_dist_init_env(context, &group), TC_OK);
+    assert_int_equal(tc_dist_close(group), TC_OK);
+    assert_int_equal(tc_dist_init_env(context, &group), TC_OK);
+    assert_int_equal(tc_barrier(group), TC_OK);
+    assert_int_equal(tc_dist_finalize(group), TC_OK);
+    tc_shutdown(context);
 }
 
 int main(void)
@@ -182,6 +229,8 @@ int main(void)
                                         forget),
         cmocka_unit_test_setup_teardown(ranks_of_a_launcher_meet_over_the_inherited_socket, forget,
                                         forget),
+        cmocka_unit_test_setup_teardown(a_group_that_has_failed_is_not_given_again, forget, forget),
+        cmocka_unit_test_setup_teardown(a_group_that_was_closed_is_not_given_again, forget, forget),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
