@@ -6,7 +6,8 @@
 #
 #   docs/troubleshooting.md   each heading is a message of the source, with … for what changes
 #   docs/tuning.md            has every variable that is read, and no other
-#   docs/requirements.md      each tick names a test, and each test that is named is there
+#   docs/requirements.md      each tick names a test, each test that is named is there, and the
+#                             boxes of a chapter are numbered from its own number and 1 on
 #   docs/*.md, README.md      links lead to files that are there; docs/index.md has every page
 
 set -u
@@ -63,6 +64,12 @@ awk '/^- \[/ { if (item ~ /^- \[x\]/ && item !~ /`test/) print item; item = "" }
      { if (item ~ /^- \[x\]/ && item !~ /`test/) print item; item = "" }' \
     docs/requirements.md >"$work/bare"
 [[ ! -s $work/bare ]] || say "docs/requirements.md: ticked without a test: $(cat "$work/bare")"
+
+awk '/^## / { chapter = $2; next_box = 1 }
+     /^- \[/ { want = "**" chapter "." next_box++ "**"
+                if ($4 != want && $3 != want) print want }' \
+    docs/requirements.md >"$work/numbers"
+[[ ! -s $work/numbers ]] || say "docs/requirements.md lacks: $(tr '\n' ' ' <"$work/numbers")"
 
 for page in README.md docs/*.md examples/*/README.md; do
     grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//' | grep -v '^[a-z]*:' | while read -r link; do
