@@ -322,8 +322,14 @@ if(NOT TCDIST_SANITIZE)
         /usr/bin/python3 ${house}/check_ffi.py $<TARGET_FILE:tcdist>)
     tcdist_add_house_test(package
         ${house}/install/check_package.sh ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
-    tcdist_add_house_test(kubernetes /usr/bin/python3 ${house}/check_kubernetes.py
-        ${PROJECT_SOURCE_DIR}/examples/kubernetes/job.yaml ${PROJECT_BINARY_DIR}/examples)
+    set(manifest ${PROJECT_SOURCE_DIR}/examples/kubernetes/job.yaml)
+    tcdist_add_house_test(kubernetes_manifest
+        /usr/bin/python3 ${house}/kubernetes/check_manifest.py ${manifest})
+    tcdist_add_house_test(kubernetes_schema
+        /usr/bin/python3 ${house}/kubernetes/check_schema.py ${manifest}
+        ${PROJECT_SOURCE_DIR}/build/node)
+    tcdist_add_house_test(kubernetes_pods /usr/bin/python3 ${house}/kubernetes/check_pods.py
+        ${manifest} ${PROJECT_BINARY_DIR}/examples)
     tcdist_add_house_test(install
         ${house}/install/check_install.sh ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
 endif()
