@@ -249,6 +249,7 @@ tc_status_t tc_dist_env_read(tc_dist_env *out)
         return tci_fail(TC_ERR_INVALID_ARG, "dist_env_read", "dist_env_read: out may not be NULL");
     if (tci_launch_read(&launch, &error) != TC_OK)
         return tci_error_publish(&error);
+    tci_launch_leave();
     *out = (tc_dist_env){.rank = launch.rank,
                          .world_size = launch.size,
                          .local_rank = launch.local_rank,

@@ -114,8 +114,8 @@ TC_API tc_future *tc_dist_init_async(tc_context *context, const tc_dist_options 
                                      tc_dist_ctx **out);
 
 /* Form the group that the launcher describes in the environment: tcrun, mlx.launch, torchrun,
- * mpirun of Open MPI, a process manager with PMI (mpiexec.hydra), srun of Slurm, asked for in this
- * order; docs/launchers.md has their variables.  Without any a group of this process alone.
+ * mpirun of Open MPI, a process manager with PMI (mpiexec.hydra), one with PMIx (prun), srun of
+ * Slurm, asked for in this order; docs/launchers.md has their variables.  Without any a group of this process alone.
  *
  * TCDIST_RENDEZVOUS, an URL as above, counts before the launcher's own place, and TCDIST_BACKEND
  * says what is to carry the group: tc_dist_available().  What was chosen, by which variables, is
@@ -128,7 +128,7 @@ TC_API tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out);
 typedef struct tc_dist_env {
     int rank, world_size;       /* 0 and 1 without a launcher */
     int local_rank, local_size; /* among the ranks of this host; -1: not said */
-    char launcher[16];          /* "tcdist", "mlx", "torchrun", "openmpi", "pmi", "slurm", "none" */
+    char launcher[16];          /* "tcdist", "mlx", "torchrun", "openmpi", "pmi", "pmix", … */
     char variables[256];        /* that were read, with commas between them */
     char others[256];           /* launchers whose variables are there too, and not used; "" */
     char rendezvous[512];       /* the URL where the ranks meet; "" for a group of one */

@@ -8,13 +8,14 @@
 #include "core/base.h"
 #include "launch/launcher.h"
 #include "meet/meet.h"
+#include "meet/pmix.h"
 
 /* The first whose variables are there is taken.  What is said to tcdist itself comes first; then
  * the launchers from the inside out, since one may be started by another and leaves its variables
  * where they are: torchrun by srun, mpirun and mpiexec.hydra within a job of Slurm. */
 static const struct tci_launcher *const launchers[] = {
-    &tci_launcher_tcdist,  &tci_launcher_mlx, &tci_launcher_torchrun,
-    &tci_launcher_openmpi, &tci_launcher_pmi, &tci_launcher_slurm,
+    &tci_launcher_tcdist, &tci_launcher_mlx,  &tci_launcher_torchrun, &tci_launcher_openmpi,
+    &tci_launcher_pmi,    &tci_launcher_pmix, &tci_launcher_slurm,
 };
 
 static const char *const backends[] = {"any",  "ring",  "tcp",  "shm",
@@ -127,4 +128,9 @@ tc_status_t tci_launch_read(struct tci_launch *launch, struct tci_error *error)
         status = override_meeting(launch, error);
     launch->is_local = launch->local_size == launch->size;
     return status == TC_OK ? read_backend(launch, error) : status;
+}
+
+void tci_launch_leave(void)
+{
+    tci_pmix_leave();
 }

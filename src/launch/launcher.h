@@ -16,7 +16,7 @@ struct tci_launcher {
 
 /* One file each. */
 extern const struct tci_launcher tci_launcher_tcdist, tci_launcher_mlx, tci_launcher_torchrun,
-    tci_launcher_openmpi, tci_launcher_pmi, tci_launcher_slurm;
+    tci_launcher_openmpi, tci_launcher_pmi, tci_launcher_pmix, tci_launcher_slurm;
 
 /* A variable that is set and not empty, or NULL. */
 const char *tci_launch_get(const char *name);

@@ -1,4 +1,4 @@
-/* openmpi.c - ranks that mpirun of Open MPI, or another launcher with PMIx, has started. */
+/* openmpi.c - ranks that mpirun of Open MPI has started. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>

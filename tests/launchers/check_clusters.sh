@@ -79,7 +79,7 @@ start_slurm()
     done
     export SLURM_CONF=$work/slurm.conf
     [[ ! -e $SLURM_CONF ]] || return 0
-    mkdir "$work/state"
+    mkdir "$work/state" "$work"/tmp-n{1,2,3}
     sed "s,@WORK@,$work," "$(dirname "$0")/slurm.conf" >"$SLURM_CONF"
     slurmctld -D -f "$SLURM_CONF" >"$work/ctld.out" 2>&1 &
     servers+=($!)
@@ -107,6 +107,19 @@ case_slurm_pmi2()
 {
     start_slurm || return
     srun --mpi=pmi2 -N3 -n6 "${digits[@]}" >"$work/out" 2>&1
+    trained 6
+}
+
+# Slurm's server of PMIx, with Slurm's own variables and without.
+case_slurm_pmix()
+{
+    start_slurm || return
+    srun --mpi=list 2>&1 | grep -qw pmix || skip_case "no PMIx in this Slurm" || return
+    srun --mpi=pmix -N3 -n6 "${digits[@]}" >"$work/out" 2>&1
+    if ! trained 6; then
+        return 1
+    fi
+    srun --mpi=pmix -N3 -n6 env -u SLURM_PROCID -u SLURM_NTASKS "${digits[@]}" >"$work/out" 2>&1
     trained 6
 }
 
@@ -170,7 +183,7 @@ case_hydra()
     trained 6
 }
 
-all=(slurm slurm_pmi2 slurm_file slurm_two_steps openmpi hydra)
+all=(slurm slurm_pmi2 slurm_pmix slurm_file slurm_two_steps openmpi hydra)
 [[ $# -gt 0 ]] || set -- "${all[@]}"
 start_hosts || skip "no such networks here"
 echo "[==========] Running $# clusters."

@@ -42,7 +42,8 @@ void find_build(struct build_facts *build)
         {"etcd", has_place("etcd://localhost"),
          "ranks cannot meet at etcd://: build with libcurl, cJSON and -DTCDIST_ETCD=ON"},
         {"PMIx", has_place("pmix://"),
-         "mpirun's ranks on several hosts cannot meet: build with PMIx and -DTCDIST_PMIX=ON"},
+         "mpirun's ranks on several hosts, and prun's, cannot meet: build with PMIx and "
+         "-DTCDIST_PMIX=ON"},
         {"json", has_json(), "tables of choices and device files cannot be read: build with cJSON"},
     };
 

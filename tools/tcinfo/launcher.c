@@ -15,6 +15,7 @@ void find_launcher(struct environment_facts *environment)
             snprintf(environment->error, sizeof(environment->error), "%s", error.text);
         return;
     }
+    tci_launch_leave();
     environment->rank = launch.rank;
     environment->size = launch.size;
     snprintf(environment->launcher, sizeof(environment->launcher), "%s", launch.name);
