@@ -9,7 +9,7 @@ pkg_check_modules(CURL libcurl)
 pkg_check_modules(PMIX pmix)
 option(TCDIST_REDIS "Ranks may meet at a Redis server, by hiredis" ${HIREDIS_FOUND})
 option(TCDIST_ETCD "Ranks may meet at etcd, by libcurl and cJSON" ${CURL_FOUND})
-option(TCDIST_PMIX "Ranks may meet by PMIx: of mpirun on several hosts, of prun, of srun --mpi=pmix" ${PMIX_FOUND})
+option(TCDIST_PMIX "Ranks may meet by PMIx: of prun, of mpirun on several hosts" ${PMIX_FOUND})
 
 if(TCDIST_REDIS AND NOT HIREDIS_FOUND)
     message(FATAL_ERROR "TCDIST_REDIS needs hiredis (libhiredis-dev): it is not found")

@@ -115,7 +115,8 @@ TC_API tc_future *tc_dist_init_async(tc_context *context, const tc_dist_options 
 
 /* Form the group that the launcher describes in the environment: tcrun, mlx.launch, torchrun,
  * mpirun of Open MPI, a process manager with PMI (mpiexec.hydra), one with PMIx (prun), srun of
- * Slurm, asked for in this order; docs/launchers.md has their variables.  Without any a group of this process alone.
+ * Slurm, asked for in this order; docs/launchers.md has their variables.  Without any a group of
+ * this process alone.
  *
  * TCDIST_RENDEZVOUS, an URL as above, counts before the launcher's own place, and TCDIST_BACKEND
  * says what is to carry the group: tc_dist_available().  What was chosen, by which variables, is

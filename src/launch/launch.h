@@ -33,7 +33,7 @@ struct tci_launch {
  * set, or wrong, is an error that names the variable.  Any thread. */
 tc_status_t tci_launch_read(struct tci_launch *launch, struct tci_error *error);
 
-/* What was read is not for joining: whoever was asked for it need not wait for more.  Any thread. */
+/* What was read is not for joining: who was asked for it need not wait for more.  Any thread. */
 void tci_launch_leave(void);
 
 /* "any, ring, tcp, …": what TCDIST_BACKEND may be, and whether a name is one of them. */

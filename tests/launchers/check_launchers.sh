@@ -148,8 +148,8 @@ case_crowd()
     "$build/tools/tcrun" -n "$ranks" -- "$build/tests/crowd"
 }
 
-all=(file file_with_a_key openmpi pmix pmix_alone hydra hydra_by_port hydra_on_two_hosts torchrun mlx redis
-    etcd jobs crowd)
+all=(file file_with_a_key openmpi pmix pmix_alone hydra hydra_by_port hydra_on_two_hosts torchrun
+    mlx redis etcd jobs crowd)
 [[ $# -gt 0 ]] || set -- "${all[@]}"
 echo "[==========] Running $# launchers."
 for name in "$@"; do
