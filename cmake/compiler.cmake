@@ -10,7 +10,9 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
 endif()
 
-add_compile_definitions(_GNU_SOURCE)
+# The library itself is compiled with POSIX alone where it is to need no more (cmake/system.cmake).
+add_compile_definitions(
+    $<IF:$<BOOL:$<TARGET_PROPERTY:TCDIST_IS_POSIX>>,_POSIX_C_SOURCE=200809L,_GNU_SOURCE>)
 
 # A fused multiply-add rounds once where the source rounds twice: results are promised bit for bit,
 # so no compiler may contract.

@@ -7,6 +7,7 @@
 
 #include "core/alloc.h"
 #include "core/base.h"
+#include "net/shm.h"
 #include "rdma/rdma.h"
 
 static const char *without_nothing(void)
@@ -18,6 +19,8 @@ static const char *without_shm(void)
 {
     const char *text = getenv("TCDIST_SHM");
 
+    if (!tci_shm_is_built())
+        return "this build cannot share memory: the system lacks what that takes";
     return text != NULL && strcmp(text, "0") == 0 ? "TCDIST_SHM=0 switches shared memory off"
                                                   : NULL;
 }

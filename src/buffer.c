@@ -2,22 +2,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tcdist/buffer.h"
 
-#include <fcntl.h>
-#include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/context.h"
 #include "core/error.h"
 #include "core/memories.h"
-
-/* From two huge pages on, asking for them saves most of the page faults (a fresh 64 MiB takes 4 ms
- * instead of 218). */
-#define HUGE_BYTES ((size_t)2 << 20)
+#include "core/pages.h"
 
 struct tc_buffer {
     void *data; /* owned when `mapped_bytes` is not 0 */
@@ -39,57 +31,13 @@ static tc_buffer *make(void *data, size_t bytes)
     return buffer;
 }
 
-/* Memory that cannot shrink, so that whoever maps it need not fear for its pages; -1: none. */
-static int make_shared(size_t bytes, uint64_t *number_out)
-{
-    int fd = memfd_create("tcdist", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    struct stat info;
-
-    if (fd < 0)
-        return -1;
-    if (ftruncate(fd, (off_t)bytes) == 0 && fstat(fd, &info) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
-        *number_out = info.st_ino;
-        return fd;
-    }
-    close(fd);
-    return -1;
-}
-
-/* Whether shared memory may have huge pages here. */
-static bool may_be_huge(void)
-{
-    int fd = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC);
-    char text[128] = "";
-    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-
-    if (fd >= 0)
-        close(fd);
-    return got > 0 && strstr(text, "[never]") == NULL && strstr(text, "[deny]") == NULL;
-}
-
-/* Memory of a descriptor; where there is none to be had, and where it would have small pages alone
- * though much of it is asked for, memory of this process alone, which ranks of this host read as
- * any other: 64 MiB of small pages take them twice as long as huge ones, mapped or not. */
 static int map(tc_buffer *buffer, size_t bytes)
 {
     struct tci_memory *shared = &buffer->shared;
-    void *data = NULL;
+    void *data = tci_pages_make(bytes, &shared->fd, &shared->number);
 
-    shared->fd = bytes >= HUGE_BYTES && !may_be_huge() ? -1 : make_shared(bytes, &shared->number);
-    if (shared->fd >= 0)
-        data = tci_memory_map(shared->fd, bytes, PROT_READ | PROT_WRITE);
-    if (data == NULL && shared->fd >= 0) {
-        close(shared->fd);
-        shared->fd = -1;
-        shared->number = 0;
-    }
     if (data == NULL)
-        data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED)
         return -1;
-    if (bytes >= HUGE_BYTES && shared->fd < 0)
-        madvise(data, bytes, MADV_HUGEPAGE); /* advice: small pages will do */
     buffer->data = data;
     buffer->mapped_bytes = bytes;
     shared->data = data;
@@ -98,18 +46,10 @@ static int map(tc_buffer *buffer, size_t bytes)
     return 0;
 }
 
-/* Others may still map it: its pages go at once nevertheless. */
 static void unmap(tc_buffer *buffer)
 {
-    struct tci_memory *shared = &buffer->shared;
-
-    tci_memories_del(shared);
-    if (shared->fd >= 0)
-        (void)fallocate(shared->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-                        (off_t)shared->bytes);
-    munmap(buffer->data, buffer->mapped_bytes);
-    if (shared->fd >= 0)
-        close(shared->fd);
+    tci_memories_del(&buffer->shared);
+    tci_pages_end(buffer->data, buffer->mapped_bytes, buffer->shared.fd);
 }
 
 tc_status_t tc_buffer_alloc(tc_context *context, size_t bytes, tc_buffer **out)

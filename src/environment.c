@@ -54,6 +54,8 @@ const char *const tci_environment[] = {
 };
 
 /* Letters to change, add or leave out (Levenshtein). */
+extern char **environ; /* no header of POSIX has it */
+
 static size_t distance(const char *a, const char *b)
 {
     size_t row[NAME_MAX_LEN + 1], len = strlen(b);

@@ -39,7 +39,8 @@ tc_status_t tci_near_check(struct tci_error *error)
 
 bool tci_near_may_share(const tc_context *context)
 {
-    return read_switch("TCDIST_SHM", IS_ON) == 1 && context->config.encryption <= 0;
+    return tci_shm_is_built() && read_switch("TCDIST_SHM", IS_ON) == 1 &&
+           context->config.encryption <= 0;
 }
 
 static struct tci_transport *open_rdma(tc_context *context, struct tci_transport *tcp,

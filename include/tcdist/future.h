@@ -51,7 +51,7 @@ TC_API tc_future *tc_future_all(tc_context *context, tc_future *const *futures, 
  * Any thread. */
 TC_API tc_future *tc_future_any(tc_context *context, tc_future *const *futures, size_t n);
 
-/* A descriptor (eventfd, close-on-exec) that is readable from the moment the future is settled.
+/* A descriptor (close-on-exec) that is readable from the moment the future is settled.
  *
  * Owned by the future: do not read or close it.  -1 when none is to be had, tc_last_error() says
  * why.  Any thread. */

@@ -6,13 +6,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "core/assert.h"
 #include "core/base.h"
+#include "core/pages.h"
 
-#define RAW_ALIGN  64u
-#define PAGE_BYTES ((size_t)64 * 1024) /* the largest page of the processors we run on */
+#define RAW_ALIGN 64u
 
 /* Statistics and test switches: relaxed, nothing is published through them. */
 static atomic_uint_fast64_t live_count, total_count;
@@ -98,40 +97,18 @@ void tci_free(void *ptr)
     free(ptr);
 }
 
-/* One page more than asked lies before the aligned address; what is beyond that goes back. */
 void *tci_alloc_huge(size_t bytes)
 {
-    size_t span, front, back;
-    char *map, *block;
-
     TC_ASSERT(bytes % TCI_HUGE_BYTES == 0);
-    if (__builtin_add_overflow(bytes, TCI_HUGE_BYTES + PAGE_BYTES, &span) || must_fail())
-        return NULL;
-    map = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (map == MAP_FAILED)
-        return NULL;
-    block = (char *)(((uintptr_t)map + PAGE_BYTES + TCI_HUGE_BYTES - 1) &
-                     ~(uintptr_t)(TCI_HUGE_BYTES - 1));
-    front = (size_t)(block - map) - PAGE_BYTES;
-    back = span - front - PAGE_BYTES - bytes;
-    /* Giving the ends back can only fail for want of kernel memory; they stay untouched then. */
-    if (front > 0)
-        (void)munmap(map, front);
-    if (back > 0)
-        (void)munmap(block + bytes, back);
-    (void)madvise(block, bytes, MADV_HUGEPAGE); /* advice: small pages work too */
-    return counted(block);
+    return must_fail() ? NULL : counted(tci_pages_huge(bytes));
 }
 
 void tci_free_huge(void *block, size_t bytes)
 {
-    int rc;
-
     if (block == NULL)
         return;
     uncount();
-    rc = munmap((char *)block - PAGE_BYTES, bytes + PAGE_BYTES);
-    TC_ASSERT(rc == 0);
+    tci_pages_huge_end(block, bytes);
 }
 
 void tci_alloc_fail_at(uint64_t n, int forever)

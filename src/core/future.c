@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/future_body.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
@@ -15,11 +15,12 @@
 
 struct tci_future_hook tci_hooks_closed;
 
+static const struct tci_bell no_bell = TCI_NO_BELL;
+
 /* Where not even a future is to be had, or no context to take it from. */
 #define STATIC_FUTURE(name, cause, says)                                                           \
     static tc_future name = {                                                                      \
         .state = TCI_FUTURE_SETTLED,                                                               \
-        .fd = -1,                                                                                  \
         .hooks = TCI_HOOKS_CLOSED,                                                                 \
         .error = {                                                                                 \
             .pub = {.status = (cause), .rank = -1, .operation = "", .message = name.error.text},   \
@@ -57,7 +58,7 @@ tc_future *tci_future_make(tc_context *context, void (*cancel)(void *arg), void 
     atomic_init(&future->refs, 1);
     atomic_init(&future->state, TCI_FUTURE_PENDING);
     atomic_init(&future->waiters, 0);
-    atomic_init(&future->fd, -1);
+    atomic_init(&future->bell, no_bell);
     atomic_init(&future->hooks, NULL);
     future->cancel = cancel;
     future->cancel_arg = arg;
@@ -123,14 +124,13 @@ tc_future *tc_future_ref(tc_future *future)
 static void destroy(tc_future *future)
 {
     tc_context *context = future->context;
-    int fd = atomic_load_explicit(&future->fd, memory_order_relaxed);
+    struct tci_bell bell = atomic_load_explicit(&future->bell, memory_order_relaxed);
 
     if (future->is_promise)
         tci_promise_forget(future);
     else
         TC_ASSERT(tci_future_is_settled(future));
-    if (fd >= 0)
-        close(fd);
+    tci_bell_close(&bell);
     tci_pool_put(&context->futures, future);
     tci_context_unref(context);
 }
@@ -191,18 +191,9 @@ static bool may_settle_here(tc_future *future)
            atomic_load_explicit(&future->refs, memory_order_relaxed) == 2;
 }
 
-static void make_readable(int fd)
-{
-    uint64_t one = 1;
-    /* It can only fail when the counter is full, and then it is readable. */
-    ssize_t done = write(fd, &one, sizeof(one));
-
-    (void)done;
-}
-
 void tci_future_settle(tc_future *future, tc_status_t status, const struct tci_error *error)
 {
-    int fd;
+    struct tci_bell bell;
 
     TC_ASSERT(status != TC_PENDING);
     TC_ASSERT(!tci_future_is_settled(future));
@@ -220,9 +211,9 @@ void tci_future_settle(tc_future *future, tc_status_t status, const struct tci_e
     atomic_store_explicit(&future->state, TCI_FUTURE_SETTLED, memory_order_seq_cst);
     if (atomic_load_explicit(&future->waiters, memory_order_seq_cst) != 0)
         tci_futex_wake(&future->state);
-    fd = atomic_load_explicit(&future->fd, memory_order_seq_cst);
-    if (fd >= 0)
-        make_readable(fd);
+    bell = atomic_load_explicit(&future->bell, memory_order_seq_cst);
+    if (bell.fd >= 0)
+        tci_bell_ring(&bell);
     run_hooks(future);
     tc_future_release(future);
 }
@@ -310,7 +301,7 @@ tc_status_t tc_future_wait(tc_future *future, int timeout_ms)
 
 int tc_future_fd(tc_future *future)
 {
-    int fd, none = -1;
+    struct tci_bell bell, none = TCI_NO_BELL;
 
     if (future == NULL || future->context == NULL) {
         tci_fail(TC_ERR_INVALID_ARG, "future_fd", "a future without a context has no descriptor");
@@ -320,23 +311,22 @@ int tc_future_fd(tc_future *future)
         (void)tci_context_refuse(future->context, "future_fd");
         return -1;
     }
-    fd = atomic_load_explicit(&future->fd, memory_order_relaxed);
-    if (fd >= 0)
-        return fd;
-    fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fd < 0) {
-        tci_fail(TC_ERR_TRANSPORT, "future_fd", "create an eventfd: %m");
+    bell = atomic_load_explicit(&future->bell, memory_order_relaxed);
+    if (bell.fd >= 0)
+        return bell.fd;
+    if (tci_bell_open(&bell) != 0) {
+        tci_fail(TC_ERR_TRANSPORT, "future_fd", "make a descriptor: %s", strerror(errno));
         return -1;
     }
     /* seq_cst: pairs with tci_future_settle. */
-    if (!atomic_compare_exchange_strong_explicit(&future->fd, &none, fd, memory_order_seq_cst,
+    if (!atomic_compare_exchange_strong_explicit(&future->bell, &none, bell, memory_order_seq_cst,
                                                  memory_order_relaxed)) {
-        close(fd);
-        return none;
+        tci_bell_close(&bell);
+        return none.fd;
     }
     if (atomic_load_explicit(&future->state, memory_order_seq_cst) == TCI_FUTURE_SETTLED)
-        make_readable(fd);
-    return fd;
+        tci_bell_ring(&bell);
+    return bell.fd;
 }
 
 /* ---- Continuations -------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "core/bell.h"
 #include "core/context.h"
 #include "core/future.h"
 
@@ -17,9 +18,9 @@ extern struct tci_future_hook tci_hooks_closed;
 struct tc_future {
     tc_context *context; /* shared; NULL: a static future, whose references are not counted */
     atomic_uint refs;
-    atomic_uint state;   /* futex word */
-    atomic_uint waiters; /* asleep on state, or about to be */
-    atomic_int fd;       /* -1 until somebody asks for it */
+    atomic_uint state;             /* futex word */
+    atomic_uint waiters;           /* asleep on state, or about to be */
+    _Atomic(struct tci_bell) bell; /* none until somebody asks; not of a static future */
     /* Newest first; TCI_HOOKS_CLOSED when settled. */
     _Atomic(struct tci_future_hook *) hooks;
 

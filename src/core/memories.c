@@ -4,9 +4,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
-
-#include "core/alloc.h"
 
 static struct {
     pthread_mutex_t lock;
@@ -86,29 +83,4 @@ bool tci_memories_find(const void *data, size_t len, struct tci_memory *copy_out
     }
     pthread_mutex_unlock(&memories.lock);
     return is_found;
-}
-
-void *tci_memory_map(int fd, size_t bytes, int protection)
-{
-    size_t room = bytes + TCI_HUGE_BYTES, before;
-    uint8_t *at, *data;
-
-    if (bytes < TCI_HUGE_BYTES) {
-        data = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
-        return data == MAP_FAILED ? NULL : data;
-    }
-    at = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED)
-        return NULL;
-    before = (TCI_HUGE_BYTES - (uintptr_t)at % TCI_HUGE_BYTES) % TCI_HUGE_BYTES;
-    data = mmap(at + before, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0);
-    if (data == MAP_FAILED) {
-        munmap(at, room);
-        return NULL;
-    }
-    if (before > 0)
-        munmap(at, before);
-    munmap(data + bytes, room - before - bytes);
-    madvise(data, bytes, MADV_HUGEPAGE); /* advice: small pages will do */
-    return data;
 }

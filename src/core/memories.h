@@ -32,8 +32,4 @@ void tci_memories_unwatch(struct tci_memories_watch *watch);
 /* A copy of the one that contains all of `len` bytes at `data`; false: none does. */
 bool tci_memories_find(const void *data, size_t len, struct tci_memory *copy_out);
 
-/* Map all of a descriptor's memory, shared, with huge pages where there are any: at an address
- * that is as aligned as those.  NULL with errno.  Ended by munmap(). */
-void *tci_memory_map(int fd, size_t bytes, int protection);
-
 #endif

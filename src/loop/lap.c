@@ -14,12 +14,18 @@
 /* How old the time that the thread ran may be when it is compared: a call of the system each. */
 #define RAN_AGE_NS (LONG_NS / 4)
 
+#ifdef CLOCK_MONOTONIC_COARSE
+#define TICKS CLOCK_MONOTONIC_COARSE
+#else
+#define TICKS CLOCK_MONOTONIC
+#endif
+
 /* A few nanoseconds, and exact enough: the system's clock as of its last tick. */
 static uint64_t coarse_ns(void)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    clock_gettime(TICKS, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 

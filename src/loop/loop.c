@@ -4,11 +4,11 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <time.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
+#include "loop/sched.h"
 #include "loop/state.h"
 #include "loop/thread.h"
 
@@ -141,15 +141,6 @@ struct tci_loop *tci_loop_of(struct tci_exec *exec)
 
 /* ---- Making and ending one ------------------------------------------------------------------ */
 
-static unsigned count_cores(void)
-{
-    cpu_set_t set;
-
-    if (sched_getaffinity(0, sizeof(set), &set) != 0)
-        return 1; /* more cores than the set has room for: no harm in not spinning */
-    return (unsigned)CPU_COUNT(&set);
-}
-
 static void init_lock(struct tci_loop *loop)
 {
     pthread_condattr_t attr;
@@ -167,7 +158,7 @@ static struct tci_reactor *make_reactor(const tc_config *config, struct tci_erro
         return tci_reactor_libevent_new(error);
     if (config->loop_mode == TC_LOOP_HOST && config->reactor != NULL)
         return tci_reactor_host_new(config->reactor, config->reactor_arg, error);
-    return tci_reactor_epoll_new(error);
+    return tci_reactor_own_new(error);
 }
 
 static tc_status_t start_thread(struct tci_loop *loop, struct tci_error *error)
@@ -179,7 +170,7 @@ static tc_status_t start_thread(struct tci_loop *loop, struct tci_error *error)
         return tci_error_system(error, TC_ERR_TRANSPORT, "start the loop's thread");
     }
     loop->has_thread = true;
-    pthread_setname_np(loop->thread, "tcdist");
+    tci_sched_name(loop->thread, "tcdist");
     return TC_OK;
 }
 
@@ -190,10 +181,10 @@ static void init_loop(struct tci_loop *loop, const tc_config *config)
     loop->is_lent = config->loop_mode == TC_LOOP_HOST && config->reactor != NULL;
     loop->spin_us = config->spin_us;
     tci_spin_init(&loop->spin);
-    atomic_init(&loop->cores, count_cores());
+    atomic_init(&loop->cores, tci_sched_cores());
     loop->home = tci_loop_me();
     tci_process_get(&loop->process);
-    loop->wake_fd = -1;
+    loop->bell = (struct tci_bell)TCI_NO_BELL;
     loop->armed_ns = TCI_NEVER;
     loop->is_now_stale = true;
     loop->posted.tail = &loop->posted.head;
@@ -218,7 +209,7 @@ struct tci_loop *tci_loop_new(const tc_config *config, struct tci_error *error)
     if (loop->reactor == NULL)
         goto fail;
     if (tci_wake_open(loop) != 0) {
-        tci_error_system(error, TC_ERR_TRANSPORT, "watch the loop's eventfd");
+        tci_error_system(error, TC_ERR_TRANSPORT, "make a descriptor that wakes the loop");
         goto fail;
     }
     if (loop->mode == TC_LOOP_THREAD) {
@@ -299,17 +290,17 @@ static void keep_parked(struct tci_loop *loop)
 
 int tci_loop_fd(struct tci_loop *loop)
 {
-    if (loop->reactor->fd < 0)
+    if (loop->reactor->fd == NULL)
         return -1;
     keep_parked(loop);
-    return loop->reactor->fd;
+    return loop->reactor->fd(loop->reactor);
 }
 
 int tci_loop_timeout_ms(struct tci_loop *loop)
 {
     uint64_t due_ns, now, left_ms;
 
-    if (loop->reactor->fd < 0)
+    if (loop->reactor->fd == NULL)
         return -1;
     keep_parked(loop);
     due_ns = atomic_load_explicit(&loop->due_ns, memory_order_relaxed); /* relaxed: see park */

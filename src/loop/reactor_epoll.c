@@ -21,6 +21,7 @@ struct epoll_watch {
 
 struct epoll_reactor {
     struct tci_reactor base;
+    int epoll_fd;
     struct epoll_watch timer; /* its fd is -1 until the first arming */
     struct epoll_event batch[BATCH];
     int batch_len, batch_at;
@@ -47,12 +48,12 @@ static int control(struct epoll_reactor *self, struct epoll_watch *watch, uint32
     struct epoll_event event = {.events = events_of(interest), .data.ptr = watch};
 
     if (interest == 0)
-        return epoll_ctl(self->base.fd, EPOLL_CTL_DEL, watch->fd, &event) == 0 || errno == ENOENT
+        return epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, watch->fd, &event) == 0 || errno == ENOENT
                    ? 0
                    : -1;
-    if (epoll_ctl(self->base.fd, EPOLL_CTL_MOD, watch->fd, &event) == 0)
+    if (epoll_ctl(self->epoll_fd, EPOLL_CTL_MOD, watch->fd, &event) == 0)
         return 0;
-    return errno == ENOENT ? epoll_ctl(self->base.fd, EPOLL_CTL_ADD, watch->fd, &event) : -1;
+    return errno == ENOENT ? epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, watch->fd, &event) : -1;
 }
 
 static int add_watch(void *reactor, int fd, uint32_t interest, tc_reactor_fn fn, void *arg,
@@ -69,7 +70,7 @@ static int add_watch(void *reactor, int fd, uint32_t interest, tc_reactor_fn fn,
     watch->fd = fd;
     watch->fn = fn;
     watch->arg = arg;
-    if (interest != 0 && epoll_ctl(self->base.fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+    if (interest != 0 && epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
         int cause = errno;
 
         tci_free(watch);
@@ -126,7 +127,7 @@ static void cancel_timer(void *reactor)
 /* Whole milliseconds, rounded up, are all that kernels before 5.11 take. */
 static int wait_batch(struct epoll_reactor *self, uint64_t timeout_ns)
 {
-    int fd = self->base.fd;
+    int fd = self->epoll_fd;
     int timeout_ms = -1;
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
     struct timespec limit = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
@@ -170,18 +171,23 @@ static void wait(struct tci_reactor *reactor, uint64_t timeout_ns)
     self->batch_at = self->batch_len = 0;
 }
 
+static int get_fd(struct tci_reactor *reactor)
+{
+    return ((struct epoll_reactor *)reactor)->epoll_fd;
+}
+
 static void free_reactor(struct tci_reactor *reactor)
 {
     struct epoll_reactor *self = (struct epoll_reactor *)reactor;
 
     if (self->timer.fd >= 0)
         close(self->timer.fd);
-    if (self->base.fd >= 0)
-        close(self->base.fd);
+    if (self->epoll_fd >= 0)
+        close(self->epoll_fd);
     tci_free(self);
 }
 
-struct tci_reactor *tci_reactor_epoll_new(struct tci_error *error)
+struct tci_reactor *tci_reactor_own_new(struct tci_error *error)
 {
     struct epoll_reactor *self = tci_alloc(sizeof(*self));
 
@@ -200,9 +206,10 @@ struct tci_reactor *tci_reactor_epoll_new(struct tci_error *error)
     self->base.arg = self;
     self->base.wait = wait;
     self->base.free = free_reactor;
-    self->base.fd = epoll_create1(EPOLL_CLOEXEC);
+    self->base.fd = get_fd;
+    self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     self->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (self->base.fd < 0 || self->timer.fd < 0 || control(self, &self->timer, TC_READABLE) != 0) {
+    if (self->epoll_fd < 0 || self->timer.fd < 0 || control(self, &self->timer, TC_READABLE) != 0) {
         tci_error_system(error, TC_ERR_TRANSPORT, "set up epoll");
         free_reactor(&self->base);
         return NULL;

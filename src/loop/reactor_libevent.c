@@ -178,7 +178,6 @@ struct tci_reactor *tci_reactor_libevent_new(struct tci_error *error)
     self->base.arg = self;
     self->base.wait = wait;
     self->base.free = free_reactor;
-    self->base.fd = -1;
     self->events = make_base();
     if (self->events != NULL) {
         self->timer.event = evtimer_new(self->events, on_ready, &self->timer);

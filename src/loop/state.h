@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "core/base.h"
+#include "core/bell.h"
 #include "core/heap.h"
 #include "core/inbox.h"
 #include "core/process.h"
@@ -61,8 +62,8 @@ struct tci_loop {
 
     /* Doors for other threads. */
     struct tci_inbox inbox;
-    atomic_bool is_asleep; /* a post has to write wake_fd; see wake.c */
-    int wake_fd;
+    atomic_bool is_asleep; /* a post has to ring the bell; see wake.c */
+    struct tci_bell bell;
     atomic_uintptr_t owner; /* the thread that turns the loop, as tci_loop_me(); 0: nobody */
     uintptr_t home;         /* lent: the host's thread; the only one that may turn the loop */
 

@@ -3,54 +3,37 @@
 
 /* The sleeper says "asleep" and then looks into the inbox; the poster puts its task into the inbox
  * and then looks whether the loop is asleep.  All four are seq_cst, so that at least one of the two
- * sees the other: the loop does not go to sleep, or the poster writes the eventfd.  Of several
- * posters the one that turns "asleep" off writes it. */
-#include <errno.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
+ * sees the other: the loop does not go to sleep, or the poster rings the bell.  Of several
+ * posters the one that turns "asleep" off rings it. */
 #include "loop/state.h"
 
-static void drain(struct tci_watch *watch, uint32_t ready)
+static void on_rung(struct tci_watch *watch, uint32_t ready)
 {
-    uint64_t count;
-    ssize_t got = read(watch->fd, &count, sizeof(count));
-
     (void)ready;
-    (void)got; /* EAGAIN: drained before */
+    tci_bell_hush(&tci_container_of(watch, struct tci_loop, wake_watch)->bell);
 }
 
 int tci_wake_open(struct tci_loop *loop)
 {
-    loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (loop->wake_fd < 0)
+    if (tci_bell_open(&loop->bell) != 0)
         return -1;
-    loop->wake_watch.fn = drain;
-    return tci_watch_add(loop, &loop->wake_watch, loop->wake_fd, TC_READABLE);
+    loop->wake_watch.fn = on_rung;
+    return tci_watch_add(loop, &loop->wake_watch, loop->bell.fd, TC_READABLE);
 }
 
 void tci_wake_close(struct tci_loop *loop)
 {
     tci_watch_del(&loop->wake_watch);
-    if (loop->wake_fd >= 0)
-        close(loop->wake_fd);
-    loop->wake_fd = -1;
+    tci_bell_close(&loop->bell);
 }
 
 void tci_wake_post(struct tci_loop *loop, struct tci_task *task)
 {
-    uint64_t one = 1;
-    ssize_t put;
-
     tci_inbox_push(&loop->inbox, task);
     /* seq_cst: pairs with tci_wake_sleep */
-    if (!atomic_load_explicit(&loop->is_asleep, memory_order_seq_cst) ||
-        !atomic_exchange_explicit(&loop->is_asleep, false, memory_order_seq_cst))
-        return;
-    do {
-        put = write(loop->wake_fd, &one, sizeof(one));
-    } while (put < 0 && errno == EINTR);
-    /* EAGAIN: the counter is full, so the descriptor is readable */
+    if (atomic_load_explicit(&loop->is_asleep, memory_order_seq_cst) &&
+        atomic_exchange_explicit(&loop->is_asleep, false, memory_order_seq_cst))
+        tci_bell_ring(&loop->bell);
 }
 
 bool tci_wake_sleep(struct tci_loop *loop)

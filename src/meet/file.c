@@ -4,11 +4,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base.h"
+#include "core/random.h"
 #include "meet/store.h"
 
 /* With the name of the file beside it, which is written and then takes its place. */
@@ -49,6 +49,12 @@ static tc_status_t fail(struct tci_error *error, const char *doing, const char *
     return status;
 }
 
+#ifdef S_ISVTX
+enum { SHARED = S_ISVTX };
+#else
+enum { SHARED = S_IWOTH };
+#endif
+
 /* In a folder where everybody may leave files, one of somebody else's is no card of ours. */
 static bool is_trusted(const char *path, const struct stat *file)
 {
@@ -59,7 +65,7 @@ static bool is_trusted(const char *path, const struct stat *file)
     (void)snprintf(folder, sizeof(folder), "%s", path);
     slash = strrchr(folder, '/');
     slash[slash == folder] = '\0';
-    return stat(folder, &status) != 0 || (status.st_mode & S_ISVTX) == 0 ||
+    return stat(folder, &status) != 0 || (status.st_mode & SHARED) == 0 ||
            file->st_uid == geteuid() || file->st_uid == 0;
 }
 
@@ -145,7 +151,7 @@ static tc_status_t put(struct tci_store *store, const char *card, struct tci_err
 
     if (status != TC_OK)
         return status;
-    if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+    if (!tci_random(&number, sizeof(number)))
         number = (uint64_t)getpid();
     (void)snprintf(beside, sizeof(beside), "%s.%016llx", path, (unsigned long long)number);
     status = write_card(beside, card, error);

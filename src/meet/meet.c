@@ -6,13 +6,13 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
+#include "core/bell.h"
 #include "loop/thread.h"
 #include "meet/store.h"
 #include "tcdist/reactor.h"
@@ -33,7 +33,7 @@ static const struct tci_store_ops *const kinds[] = {
  * other.  Under the lock: events, in the order of the enum each at most once at a time. */
 struct tci_meet {
     atomic_uint holders;
-    int event_fd; /* something has happened */
+    struct tci_bell bell; /* something has happened */
 
     /* Written before the thread starts. */
     const struct tci_store_ops *ops;
@@ -105,7 +105,7 @@ static void let_go(struct tci_meet *meet)
         return;
     pthread_cond_destroy(&meet->wake);
     pthread_mutex_destroy(&meet->lock);
-    close(meet->event_fd);
+    tci_bell_close(&meet->bell);
     tci_free(meet->url);
     tci_free(meet);
 }
@@ -118,10 +118,8 @@ static bool is_set(const atomic_bool *flag)
 
 static void tell(struct tci_meet *meet, enum tci_meet_event event)
 {
-    uint64_t one = 1;
-
     meet->happened[event] = true;
-    (void)!write(meet->event_fd, &one, sizeof one);
+    tci_bell_ring(&meet->bell);
 }
 
 static void tell_locked(struct tci_meet *meet, enum tci_meet_event event)
@@ -287,10 +285,9 @@ static void *thread_main(void *arg)
 static void on_event(struct tci_watch *watch, uint32_t ready)
 {
     struct tci_meet *meet = tci_container_of(watch, struct tci_meet, watch);
-    uint64_t count;
 
     (void)ready;
-    (void)!read(meet->event_fd, &count, sizeof count);
+    tci_bell_hush(&meet->bell);
     /* What is told may close it: it stays until the last word. */
     atomic_fetch_add_explicit(&meet->holders, 1, memory_order_relaxed);
     for (int event = 0; event <= TCI_MEET_FAILED && !meet->is_closed; event++) {
@@ -346,11 +343,9 @@ static struct tci_meet *new_meet(const struct tci_meet_config *config)
                                      .is_stopped = &meet->is_stopped};
     if (config->card != NULL)
         tci_card_print(config->card, meet->card);
-    meet->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (meet->url != NULL && meet->event_fd >= 0 && init_locks(meet))
+    if (tci_bell_open(&meet->bell) == 0 && meet->url != NULL && init_locks(meet))
         return meet;
-    if (meet->event_fd >= 0)
-        close(meet->event_fd);
+    tci_bell_close(&meet->bell);
     tci_free(meet->url);
     tci_free(meet);
     return NULL;
@@ -369,7 +364,7 @@ struct tci_meet *tci_meet_start(struct tci_loop *loop, const struct tci_meet_con
     meet->fn = fn;
     meet->arg = arg;
     meet->watch.fn = on_event;
-    if (tci_watch_add(loop, &meet->watch, meet->event_fd, TC_READABLE) != 0) {
+    if (tci_watch_add(loop, &meet->watch, meet->bell.fd, TC_READABLE) != 0) {
         cause = errno;
         goto let_go;
     }

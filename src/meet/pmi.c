@@ -3,6 +3,7 @@
 #include "meet/pmi.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
 #include <poll.h>
@@ -146,6 +147,12 @@ static tc_status_t ask(const char *question, const char *name, char line[LINE_BY
 
 /* ---- The connection ------------------------------------------------------------------------ */
 
+#ifdef SOCK_CLOEXEC /* from the beginning, so that no program that is started meanwhile has it */
+enum { STREAM = SOCK_STREAM | SOCK_CLOEXEC };
+#else
+enum { STREAM = SOCK_STREAM };
+#endif
+
 static int connect_to(const char *host, const char *port)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
@@ -154,7 +161,9 @@ static int connect_to(const char *host, const char *port)
     if (getaddrinfo(host, port, &hints, &list) != 0)
         return -1;
     for (struct addrinfo *at = list; at != NULL && fd < 0; at = at->ai_next) {
-        fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        fd = socket(at->ai_family, STREAM, 0);
+        if (fd >= 0)
+            (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
         if (fd >= 0 && connect(fd, at->ai_addr, at->ai_addrlen) != 0) {
             close(fd);
             fd = -1;

@@ -24,6 +24,8 @@ static tc_status_t refuse_rest(const char *url, struct tci_error *error)
 #ifdef TCI_HAS_PMIX
 
 #include <dlfcn.h>
+#include <strings.h> /* which pmix.h uses, and leaves out */
+
 #include <pmix.h>
 
 #define KEY     "tcdist-card"

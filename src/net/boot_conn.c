@@ -3,14 +3,13 @@
 #include "net/boot_conn.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
+#include "net/acks.h"
 #include "net/auth_proof.h"
 #include "net/sock.h"
 #include "tcdist/reactor.h"
@@ -223,11 +222,9 @@ void tci_boot_conn_ping(struct tci_boot_conn *conn)
 
 bool tci_boot_conn_is_silent(const struct tci_boot_conn *conn)
 {
-    struct tcp_info info = {0};
-    socklen_t len = sizeof(info);
+    struct tci_acks acks;
 
-    return conn->fd >= 0 && getsockopt(conn->fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
-           (info.tcpi_unacked > 0 || info.tcpi_probes > 0);
+    return conn->fd >= 0 && tci_acks_get(conn->fd, &acks) && acks.owes;
 }
 
 void tci_boot_conn_stop_reading(struct tci_boot_conn *conn)

@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "core/assert.h"
 #include "core/log.h"
+#include "core/random.h"
 #include "net/iface.h"
 #include "net/sock.h"
 
@@ -95,7 +95,7 @@ static bool fill_card(struct tci_root *root, struct tci_card *card)
     char text[TCI_ADDR_TEXT + 300];
 
     tci_card_init(card, boot->result.hosts[0], boot->result.size);
-    if (getrandom(card->job, sizeof(card->job), 0) != (ssize_t)sizeof(card->job))
+    if (!tci_random(card->job, sizeof(card->job)))
         return false;
     if (boot->meeting.is_local) {
         (void)tci_card_add(card, tci_addr_print(&root->bound, text));

@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/log.h"
+#include "core/random.h"
 #include "net/boot_meet.h"
 #include "net/boot_root.h"
 #include "net/boot_silent.h"
@@ -180,7 +180,7 @@ static void begin(struct tci_boot *boot)
     root->table = tci_alloc(TCI_BOOT_HEAD + tci_boot_table_len(boot->result.size));
     if (root->guests == NULL || root->table == NULL)
         tci_root_fail_without(root, ENOMEM, "form a group");
-    else if (getrandom(boot->result.group_id, TCI_GROUP_ID, 0) != TCI_GROUP_ID)
+    else if (!tci_random(boot->result.group_id, TCI_GROUP_ID))
         tci_root_fail_without(root, errno, "draw a random group id");
     else if (boot->result.listener >= 0 && !tci_meet_is_meant(boot->text)) {
         if (tci_sock_adopt_listener(boot->result.listener, &root->bound, &boot->error) != TC_OK)

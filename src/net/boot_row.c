@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
+#include "core/random.h"
 #include "net/boot_conn.h"
 #include "net/boot_role.h"
 #include "net/boot_text.h"
@@ -409,8 +409,7 @@ static bool write_own(struct row *row)
                                .agreed = result->agreed,
                                .is_ring = result->is_ring};
 
-    if (result->rank == 0 &&
-        getrandom(result->group_id, sizeof result->group_id, 0) != sizeof result->group_id)
+    if (result->rank == 0 && !tci_random(result->group_id, sizeof result->group_id))
         return false;
     memcpy(own.group_id, result->group_id, TCI_GROUP_ID);
     tci_boot_head_encode(TCI_BOOT_ROW, TCI_BOOT_ROW_LEN, record);

@@ -5,9 +5,10 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "core/random.h"
 
 /* FNV-1a. */
 static uint64_t hash(uint64_t seed, const void *data, size_t len)
@@ -47,7 +48,7 @@ uint64_t tci_host_id(void)
         id = hash(id, boot_id, len);
         return hash(id, &inode, sizeof inode);
     }
-    if (getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id) {
+    if (!tci_random(&id, sizeof id)) {
         pid_t self = getpid();
 
         id = hash(id, &self, sizeof self);

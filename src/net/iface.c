@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/iface.h"
 
-#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -114,32 +113,29 @@ static size_t add(struct tci_iface *list, int *costs, size_t count, size_t max,
     return count;
 }
 
+struct listing {
+    const char *choice;
+    struct tci_iface *list;
+    size_t count, max;
+    int costs[IFACES_MAX];
+};
+
+static void add_chosen(void *arg, const struct tci_iface *iface)
+{
+    struct listing *to = arg;
+    int place = tci_iface_rank(to->choice, iface->name);
+
+    if (place >= 0)
+        to->count = add(to->list, to->costs, to->count, to->max, iface,
+                        2 * place + needs_scope(&iface->addr));
+}
+
 size_t tci_iface_list(const char *choice, struct tci_iface *list, size_t max)
 {
-    struct ifaddrs *all = NULL;
-    int costs[IFACES_MAX];
-    size_t count = 0;
+    struct listing listing = {.choice = choice, .list = list, .max = tci_min(max, IFACES_MAX)};
 
-    max = tci_min(max, (size_t)IFACES_MAX);
-    if (getifaddrs(&all) != 0)
-        return 0;
-    for (const struct ifaddrs *at = all; at != NULL; at = at->ifa_next) {
-        struct tci_iface iface = {.addr.len = 0};
-        int place;
-
-        if (at->ifa_addr == NULL || (at->ifa_flags & IFF_UP) == 0)
-            continue;
-        if (at->ifa_addr->sa_family == AF_INET)
-            tci_addr_from_system(at->ifa_addr, sizeof(struct sockaddr_in), &iface.addr);
-        else if (at->ifa_addr->sa_family == AF_INET6)
-            tci_addr_from_system(at->ifa_addr, sizeof(struct sockaddr_in6), &iface.addr);
-        (void)snprintf(iface.name, sizeof iface.name, "%s", at->ifa_name);
-        place = tci_iface_rank(choice, iface.name);
-        if (iface.addr.len != 0 && place >= 0)
-            count = add(list, costs, count, max, &iface, 2 * place + needs_scope(&iface.addr));
-    }
-    freeifaddrs(all);
-    return count;
+    tci_iface_each(add_chosen, &listing);
+    return listing.count;
 }
 
 bool tci_iface_has(const char *choice, const struct tci_addr *addr)

@@ -23,6 +23,8 @@ struct tci_iface {
     struct tci_addr addr; /* port 0 */
 };
 
+/* Call fn(arg, interface) for each address that the system tells of, in its order. */
+void tci_iface_each(void (*fn)(void *arg, const struct tci_iface *iface), void *arg);
 /* The addresses of this host that a choice leaves, the best first: in the order of the choice, IPv4
  * and IPv6 before addresses that need a scope.  At most `max`; gives their number.  Any thread. */
 size_t tci_iface_list(const char *choice, struct tci_iface *list, size_t max);

@@ -8,12 +8,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
+#include "core/bell.h"
 #include "loop/thread.h"
 #include "tcdist/reactor.h"
 
@@ -21,7 +20,7 @@
  * other: a cancelled question may be open for as long as a name server is silent. */
 struct tci_resolve {
     atomic_uint holders;
-    int event_fd; /* the thread has answered */
+    struct tci_bell answered;
 
     /* Written before the thread starts. */
     char host[256];
@@ -44,7 +43,7 @@ static void let_go(struct tci_resolve *resolve)
     /* acq_rel: whoever frees sees all that the other has done */
     if (atomic_fetch_sub_explicit(&resolve->holders, 1, memory_order_acq_rel) != 1)
         return;
-    close(resolve->event_fd);
+    tci_bell_close(&resolve->answered);
     tci_free(resolve);
 }
 
@@ -88,12 +87,11 @@ static void look_up(struct tci_resolve *resolve)
 static void *thread_main(void *arg)
 {
     struct tci_resolve *resolve = arg;
-    uint64_t one = 1;
 
     look_up(resolve);
     /* release: pairs with the acquire in on_answer, publishes the addresses */
     atomic_store_explicit(&resolve->has_answered, true, memory_order_release);
-    (void)!write(resolve->event_fd, &one, sizeof one);
+    tci_bell_ring(&resolve->answered);
     let_go(resolve);
     return NULL;
 }
@@ -129,14 +127,13 @@ struct tci_resolve *tci_resolve_start(struct tci_loop *loop, const char *host, u
     resolve->arg = arg;
     resolve->watch.fn = on_answer;
 
-    resolve->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (resolve->event_fd < 0) {
+    if (tci_bell_open(&resolve->answered) != 0) {
         cause = errno;
         tci_free(resolve);
         errno = cause;
         return NULL;
     }
-    if (tci_watch_add(loop, &resolve->watch, resolve->event_fd, TC_READABLE) != 0) {
+    if (tci_watch_add(loop, &resolve->watch, resolve->answered.fd, TC_READABLE) != 0) {
         cause = errno;
         goto let_go;
     }

@@ -7,6 +7,9 @@
 #include "core/transport.h"
 #include "loop/loop.h"
 
+/* False: this build cannot share memory, and all that follows sends everything below. */
+bool tci_shm_is_built(void);
+
 struct tci_shm_config {
     uint32_t rank, size;
     const uint64_t *hosts; /* borrowed for the call; equal numbers: same host, as far as is known */

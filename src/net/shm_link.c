@@ -421,10 +421,8 @@ int tci_shm_bell_open(struct tci_shm *shm)
 {
     if (shm->bell[0] >= 0)
         return 0;
-    if (pipe2(shm->bell, O_CLOEXEC | O_NONBLOCK) != 0) {
-        shm->bell[0] = shm->bell[1] = -1;
+    if (tci_shm_make_bell(shm->bell) != 0)
         return -1;
-    }
     shm->bell_watch.fn = on_bell;
     if (tci_watch_add(shm->loop, &shm->bell_watch, shm->bell[0], TC_READABLE) == 0)
         return 0;

@@ -14,16 +14,14 @@
  * numbers of hosts, processes or descriptors prove nothing where containers are about.  When both
  * offer at once, the lower rank's counts.
  */
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/log.h"
+#include "core/random.h"
 #include "net/shm_link.h"
 
 enum meet { OFFER, ACCEPT, CONFIRM, DECLINE };
@@ -88,7 +86,7 @@ static const char *reach(struct tci_shm_link *link, const struct card *card)
     link->bell = tci_shm_open_bell(link->pid, card->bell);
     if (link->bell < 0)
         return "its bell may not be rung from here";
-    link->pidfd = (int)syscall(SYS_pidfd_open, link->pid, 0);
+    link->pidfd = tci_shm_watch_process(link->pid);
     link->may_read = link->shm->may_read && link->pidfd >= 0 &&
                      tci_shm_read(link->pid, card->addr, seen, sizeof(seen)) == sizeof(seen) &&
                      memcmp(seen, card->token, sizeof(seen)) == 0;
@@ -97,7 +95,7 @@ static const char *reach(struct tci_shm_link *link, const struct card *card)
 
 static bool make_token(struct tci_shm_link *link)
 {
-    return getrandom(link->token, sizeof(link->token), 0) == (ssize_t)sizeof(link->token);
+    return tci_random(link->token, sizeof(link->token));
 }
 
 /* ---- Processors ---- */
@@ -106,15 +104,13 @@ static bool make_token(struct tci_shm_link *link)
  * one: what counts is where all of them together may run. */
 static void show_cpus(struct tci_shm_link *link, int side)
 {
-    cpu_set_t set;
+    uint64_t own[TCI_SHM_CPUS / 64] = {0};
 
-    if (sched_getaffinity(0, sizeof(set), &set) != 0)
-        return;
-    for (int cpu = 0; cpu < TCI_SHM_CPUS; cpu++)
-        if (CPU_ISSET(cpu, &set)) {
-            link->region->cpus[side][cpu / 64] |= UINT64_C(1) << (cpu % 64);
-            link->shm->cpus[cpu / 64] |= UINT64_C(1) << (cpu % 64);
-        }
+    tci_shm_own_cpus(own);
+    for (int word = 0; word < TCI_SHM_CPUS / 64; word++) {
+        link->region->cpus[side][word] |= own[word];
+        link->shm->cpus[word] |= own[word];
+    }
 }
 
 static void see_cpus(struct tci_shm_link *link, int side)

@@ -5,17 +5,24 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "core/memories.h"
+#include "core/pages.h"
 
 enum { MAGIC = 0x74637368 };
 static_assert(sizeof(struct tci_shm_region) <= TCI_SHM_RINGS_AT, "the rings begin on a page");
+
+bool tci_shm_is_built(void)
+{
+    return true;
+}
 
 int tci_shm_make(size_t bytes)
 {
@@ -86,9 +93,17 @@ const void *tci_shm_map_lent(pid_t pid, int fd, size_t bytes, uint64_t number)
     if (opened < 0)
         return NULL;
     if (bytes > 0 && is_safe(opened, bytes, &info) && info.st_ino == number)
-        data = tci_memory_map(opened, bytes, PROT_READ);
+        data = tci_pages_map(opened, bytes, PROT_READ);
     close(opened);
     return data;
+}
+
+int tci_shm_make_bell(int ends[2])
+{
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0)
+        return 0;
+    ends[0] = ends[1] = -1;
+    return -1;
 }
 
 /* For reading as well, since to write where nobody reads any more would raise SIGPIPE. */
@@ -133,6 +148,22 @@ bool tci_shm_region_is(const struct tci_shm_region *region, const uint8_t *token
     memcpy(seen.token, region->token, sizeof(seen.token));
     return seen.magic == MAGIC && seen.version == TCI_SHM_VERSION &&
            seen.ring_bytes == TCI_SHM_RING && memcmp(seen.token, token, sizeof(seen.token)) == 0;
+}
+
+int tci_shm_watch_process(pid_t pid)
+{
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+void tci_shm_own_cpus(uint64_t set[TCI_SHM_CPUS / 64])
+{
+    cpu_set_t own;
+
+    if (sched_getaffinity(0, sizeof(own), &own) != 0)
+        return;
+    for (int cpu = 0; cpu < TCI_SHM_CPUS; cpu++)
+        if (CPU_ISSET(cpu, &own))
+            set[cpu / 64] |= UINT64_C(1) << (cpu % 64);
 }
 
 ssize_t tci_shm_read(pid_t pid, uint64_t addr, void *to, size_t len)

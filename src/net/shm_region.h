@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include "net/shm.h"
 #include "net/shm_ring.h"
 
 enum { TCI_SHM_CPUS = 1024, TCI_SHM_TOKEN = 16, TCI_SHM_VERSION = 1, TCI_SHM_RINGS_AT = 4096 };
@@ -28,14 +29,21 @@ int tci_shm_make(size_t bytes);
 void *tci_shm_map(pid_t pid, int fd, size_t bytes, const char **why_out);
 /* The same for reading alone, of the memory that has this number. */
 const void *tci_shm_map_lent(pid_t pid, int fd, size_t bytes, uint64_t number);
+/* A pipe, whose writing end others open; 0, or -1 with errno, and both ends are -1. */
+int tci_shm_make_bell(int ends[2]);
 /* To write to another process's pipe; -1 with errno. */
 int tci_shm_open_bell(pid_t pid, int fd);
+/* A descriptor that tells whether the process with that number is still the same; -1: none. */
+int tci_shm_watch_process(pid_t pid);
 
 /* A new region with a token, and its descriptor; NULL with errno.  Ended by munmap and close. */
 struct tci_shm_region *tci_shm_region_new(const uint8_t *token, int *fd_out);
 /* Whether it is such a region, with this token. */
 bool tci_shm_region_is(const struct tci_shm_region *region, const uint8_t *token);
 size_t tci_shm_region_bytes(void);
+
+/* Add the processors that this process may run on to the set. */
+void tci_shm_own_cpus(uint64_t set[TCI_SHM_CPUS / 64]);
 
 /* Read another process's memory: what was read, up to `len`; -1 with errno. */
 ssize_t tci_shm_read(pid_t pid, uint64_t addr, void *to, size_t len);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/assert.h"
+#include "net/socket.h"
 
 /* Ranks that start together connect together.  The kernel cuts this down to its somaxconn. */
 enum { BACKLOG = 16384 };
@@ -45,7 +46,7 @@ static tc_status_t fail(struct tci_error *error, const char *doing, const struct
 static int open_socket(const struct tci_addr *addr)
 {
     TC_ASSERT(addr->len != 0);
-    return socket(addr->sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+    return tci_socket(addr->sa.ss_family);
 }
 
 static tc_status_t listen_at(const struct tci_addr *addr, bool is_of_both, int *fd_out,
@@ -150,8 +151,8 @@ int tci_sock_connect_result(int fd)
 static bool is_of_one_connection(int cause)
 {
     return cause == EINTR || cause == ECONNABORTED || cause == EPROTO || cause == ENETDOWN ||
-           cause == ENOPROTOOPT || cause == EHOSTDOWN || cause == ENONET || cause == EHOSTUNREACH ||
-           cause == EOPNOTSUPP || cause == ENETUNREACH;
+           cause == ENOPROTOOPT || cause == EHOSTUNREACH || cause == EOPNOTSUPP ||
+           cause == ENETUNREACH || tci_socket_is_of_one(cause);
 }
 
 int tci_sock_accept(int listener, struct tci_addr *from_out)
@@ -161,7 +162,7 @@ int tci_sock_accept(int listener, struct tci_addr *from_out)
     /* Bounded by the queue of the listener. */
     for (int tries = 0; tries < BACKLOG; tries++) {
         socklen_t len = sizeof sa;
-        int fd = accept4(listener, (struct sockaddr *)&sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = tci_socket_accept(listener, (struct sockaddr *)&sa, &len);
 
         if (fd >= 0) {
             tci_addr_from_system((const struct sockaddr *)&sa, len, from_out);
@@ -174,19 +175,6 @@ int tci_sock_accept(int listener, struct tci_addr *from_out)
     return -1;
 }
 
-/* The congestion control that suits a wire without loss and queue: bbr paces a transfer there to
- * 0.4 of what reno gives (1 GiB over loopback in 1 MiB sends, median of 5).  The system says which
- * are permitted. */
-static void suit_congestion_to_one_host(int fd)
-{
-    static const char *const names[] = {"reno", "cubic"};
-
-    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
-        if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, names[k], (socklen_t)strlen(names[k])) == 0)
-            return;
-    }
-}
-
 /* Buffers stay with the kernel, which sizes them as it goes.  Fixed ones were measured in the same
  * way over sends of 64 KiB, 1 MiB and 4 MiB, against the kernel's: 4 MiB gives 0.9, 0.7 and 0.6 of
  * its throughput (they fall out of the cache), 1 MiB 1.5, 0.6 and 1.0, and 256 KiB 1.4, 0.9 and
@@ -196,15 +184,12 @@ void tci_sock_tune(int fd)
     struct tci_addr local, peer;
 
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
+    tci_socket_keep_alive(fd, KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_COUNT);
 
     tci_sock_local(fd, &local);
     tci_sock_peer(fd, &peer);
     if (tci_addr_is_same_host(&local, &peer))
-        suit_congestion_to_one_host(fd);
+        tci_socket_suit_one_host(fd);
 }
 
 void tci_sock_local(int fd, struct tci_addr *addr_out)

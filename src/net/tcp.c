@@ -3,14 +3,13 @@
 #include "net/tcp.h"
 
 #include <errno.h>
-#include <linux/sockios.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
+#include "net/acks.h"
 #include "net/tcp_link.h"
 
 enum { FEW_LINKS = 8, DRAIN_MAX = 16, HEAL_MS = 15000 };
@@ -247,9 +246,7 @@ static void read_meter(const struct tci_meter *meter, struct tci_transport_stats
 /* Whether the peer's host has everything; a reset cannot take it back from there. */
 static bool has_arrived(const struct tci_link *link)
 {
-    int unsent = 0;
-
-    return link->state != TCI_LINK_UP || ioctl(link->fd, SIOCOUTQ, &unsent) != 0 || unsent == 0;
+    return link->state != TCI_LINK_UP || tci_acks_has_all(link->fd);
 }
 
 static bool has_ended(const struct tci_link *link)

@@ -4,11 +4,11 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "core/assert.h"
 #include "core/log.h"
+#include "core/random.h"
 #include "net/sock.h"
 
 /*        UP --broke--> HEALING --HELLO … WELCOME, either way--> UP, from where each other is
@@ -170,7 +170,7 @@ static uint64_t new_token(void)
     uint64_t token = 0;
 
     while (token == 0)
-        if (getrandom(&token, sizeof(token), 0) != sizeof(token))
+        if (!tci_random(&token, sizeof(token)))
             token = 0;
     return token;
 }

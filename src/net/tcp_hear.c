@@ -1,12 +1,9 @@
 /* tcp_hear.c - whether the host of a peer is heard, by what its kernel acknowledges. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <string.h>
-#include <sys/socket.h>
 
 #include "core/assert.h"
+#include "net/acks.h"
 #include "net/sock.h"
 #include "net/tcp_link.h"
 
@@ -28,50 +25,20 @@ enum { TICK_MS = 10 };
  * before twice of that nothing is said about a host that has not answered. */
 enum { ACK_DELAY_MS = 100 };
 
-/* False for a socket pair: both its ends are on this host, which is heard. */
-static bool look(const struct tci_link *link, struct tcp_info *info)
-{
-    socklen_t len = sizeof(*info);
-
-    *info = (struct tcp_info){0};
-    return getsockopt(link->fd, IPPROTO_TCP, TCP_INFO, info, &len) == 0;
-}
-
-/* Something that was said has not been acknowledged: data, or a probe of a closed window. */
-static bool owes(const struct tcp_info *info)
-{
-    return info->tcpi_unacked > 0 || info->tcpi_probes > 0;
-}
-
-/* How many bytes the peer's host has acknowledged, as <linux/tcp.h> has it, which does not go
- * together with <netinet/tcp.h>; false on kernels before 4.1. */
-static bool look_acked(const struct tci_link *link, uint64_t *acked_out)
-{
-    enum { ACKED_AT = 120 };
-    uint8_t bytes[ACKED_AT + sizeof(*acked_out)];
-    socklen_t len = sizeof(bytes);
-
-    if (getsockopt(link->fd, IPPROTO_TCP, TCP_INFO, bytes, &len) != 0 || len < sizeof(bytes))
-        return false;
-    memcpy(acked_out, bytes + ACKED_AT, sizeof(*acked_out));
-    return true;
-}
-
 /* How long the host has owed an acknowledgement, over all looks so far, each of which comes before
  * something is said.  Segments of its own tell nothing: a host that is deaf goes on sending, and
  * each of its segments acknowledges what is old. */
-static uint64_t owed_ms(struct tci_link *link, const struct tcp_info *info, bool *has_acked_out)
+static uint64_t owed_ms(struct tci_link *link, const struct tci_acks *acks, bool *has_acked_out)
 {
     struct tci_exec *exec = link->tcp->exec;
-    uint64_t now = exec->ops->now_ns(exec), acked = 0, before_ms;
-    bool is_known = look_acked(link, &acked);
+    uint64_t now = exec->ops->now_ns(exec);
+    uint64_t before_ms = (now - link->heard.at_ns) / TCI_NS_PER_MS;
 
-    before_ms = (now - link->heard.at_ns) / TCI_NS_PER_MS;
-    *has_acked_out =
-        is_known ? acked != link->heard.acked : info->tcpi_last_ack_recv <= before_ms + TICK_MS;
-    if (link->heard.at_ns == 0 || *has_acked_out || !owes(info)) {
+    *has_acked_out = acks->has_bytes ? acks->bytes_acked != link->heard.acked
+                                     : acks->ack_ms <= before_ms + TICK_MS;
+    if (link->heard.at_ns == 0 || *has_acked_out || !acks->owes) {
         link->heard.at_ns = now;
-        link->heard.acked = acked;
+        link->heard.acked = acks->bytes_acked;
         return 0;
     }
     return before_ms;
@@ -83,9 +50,11 @@ static enum tci_hearing hear_dialed(const struct tci_link *link)
 {
     struct tci_exec *exec = link->tcp->exec;
     uint64_t begin_ns = link->deadline_ns - TCI_TCP_DIAL_MS * TCI_NS_PER_MS;
-    struct tcp_info info;
+    struct tci_addr peer;
 
-    if (link->has_connected || !look(link, &info) || info.tcpi_state == TCP_ESTABLISHED)
+    if (!link->has_connected)
+        tci_sock_peer(link->fd, &peer);
+    if (link->has_connected || peer.len != 0)
         return TCI_HEAR_HOST;
     return exec->ops->now_ns(exec) >= begin_ns + ACK_DELAY_MS * TCI_NS_PER_MS ? TCI_HEAR_NOTHING
                                                                               : TCI_HEAR_NO_LINK;
@@ -96,7 +65,7 @@ enum tci_hearing tci_tcp_hear(const struct tci_transport *self, uint32_t peer, u
     const struct tci_tcp *tcp = (const struct tci_tcp *)self;
     struct tci_link *link = tcp->links[peer];
     uint64_t elapsed_ms = (tcp->exec->ops->now_ns(tcp->exec) - since_ns) / TCI_NS_PER_MS;
-    struct tcp_info info;
+    struct tci_acks acks;
     uint64_t due_ms, silent_ms;
     bool has_acked;
 
@@ -107,24 +76,23 @@ enum tci_hearing tci_tcp_hear(const struct tci_transport *self, uint32_t peer, u
         return hear_dialed(link);
     if (link == NULL || link->state != TCI_LINK_UP)
         return TCI_HEAR_NO_LINK;
-    if (!look(link, &info))
+    if (!tci_acks_get(link->fd, &acks))
         return TCI_HEAR_HOST;
-    silent_ms = tci_min(owed_ms(link, &info, &has_acked), elapsed_ms);
-    due_ms = ACK_DELAY_MS + 2 * (uint64_t)info.tcpi_rtt / 1000;
+    silent_ms = tci_min(owed_ms(link, &acks, &has_acked), elapsed_ms);
+    due_ms = ACK_DELAY_MS + 2 * (uint64_t)acks.rtt_us / 1000;
     if (silent_ms >= due_ms)
         return TCI_HEAR_NOTHING;
-    return info.tcpi_last_data_recv <= elapsed_ms || (info.tcpi_unacked > 0 && has_acked)
-               ? TCI_HEAR_FLOW
-               : TCI_HEAR_HOST;
+    return acks.data_ms <= elapsed_ms || (acks.owes_data && has_acked) ? TCI_HEAR_FLOW
+                                                                       : TCI_HEAR_HOST;
 }
 
 /* A probe that is on its way at two looks, a second apart, is not answered. */
-static bool is_silent(struct tci_link *link, const struct tcp_info *info)
+static bool is_silent(struct tci_link *link, const struct tci_acks *acks)
 {
     bool was_silent = link->was_silent;
 
-    link->was_silent = owes(info) && info->tcpi_last_ack_recv >= TCI_SILENCE_MS;
-    return link->was_silent && (info->tcpi_unacked > 0 || was_silent);
+    link->was_silent = acks->owes && acks->ack_ms >= TCI_SILENCE_MS;
+    return link->was_silent && (acks->owes_data || was_silent);
 }
 
 static void on_pulse(struct tci_timer *timer)
@@ -132,16 +100,16 @@ static void on_pulse(struct tci_timer *timer)
     struct tci_tcp *tcp = tci_container_of(timer, struct tci_tcp, pulse);
     uint64_t next_ms = PULSE_MS;
     struct tci_list *at, *next;
-    struct tcp_info info;
+    struct tci_acks acks;
 
     for (at = tcp->open.next; at != &tcp->open; at = next) {
         struct tci_link *link = tci_container_of(at, struct tci_link, open_link);
 
         next = at->next;
-        (void)look(link, &info);
-        if (owes(&info) && info.tcpi_last_ack_recv >= SUSPECT_MS)
+        (void)tci_acks_get(link->fd, &acks);
+        if (acks.owes && acks.ack_ms >= SUSPECT_MS)
             next_ms = PULSE_CLOSE_MS;
-        if (is_silent(link, &info))
+        if (is_silent(link, &acks))
             tci_link_break(link, ETIMEDOUT);
         if (tci_list_is_empty(next))
             break; /* it has ended with this one */

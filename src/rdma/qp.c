@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <endian.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "core/assert.h"
+#include "core/random.h"
 #include "rdma/link.h"
 
 enum { INLINE = 220, RNR_TIMER = 12 /* 0.64 ms */, RNR_RETRIES = 6, HOPS = 64 };
@@ -73,7 +73,7 @@ const char *tci_rdma_qp_open(struct tci_rdma_link *link)
 
     TC_ASSERT(link->qp == NULL);
     link->generation = ++link->rdma->generations;
-    if (getrandom(&link->psn, sizeof(link->psn), 0) != sizeof(link->psn))
+    if (!tci_random(&link->psn, sizeof(link->psn)))
         link->psn = 0x5a5a5a ^ link->peer;
     link->psn &= 0xffffff;
     why = tci_rdma_crypt_open(link);

@@ -8,6 +8,7 @@
 #include "meet/meet.h"
 #include "net/boot_wire.h"
 #include "net/frame.h"
+#include "net/shm.h"
 
 #if defined(__has_include)
 #if __has_include(<cjson/cJSON.h>)
@@ -35,7 +36,8 @@ void find_build(struct build_facts *build)
 {
     const struct feature features[] = {
         {"tcp", true, ""},
-        {"shared memory", true, ""},
+        {"shared memory", tci_shm_is_built(),
+         "ranks of one host go over TCP: the system lacks what sharing memory takes"},
         {"rdma", tci_rdma_is_built(), "no RDMA: build with libibverbs and -DTCDIST_RDMA=ON"},
         {"redis", has_place("redis://localhost"),
          "ranks cannot meet at redis://: build with hiredis and -DTCDIST_REDIS=ON"},
