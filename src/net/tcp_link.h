@@ -38,9 +38,9 @@ enum {
     /* A receiver tells how far it has come after so much, and behind each message that its sender
      * has not copied. */
     TCI_TCP_ACK_EVERY = 128 * 1024,
-    /* Small messages behind the first of a turn are gathered, and leave in one system call. */
-    TCI_TCP_GATHER_MAX = 1024,
-    TCI_TCP_GATHERED_MAX = 64 * 1024,
+    /* Small messages behind the first of a turn are gathered, and so many bytes of them leave in
+     * one system call. */
+    TCI_TCP_GATHERED = 64 * 1024,
     /* Eager bytes of one link on their way or in the early store of the receiver; at least four
      * of the largest eager messages. */
     TCI_TCP_WINDOW = 4 * 1024 * 1024,

@@ -13,7 +13,7 @@
 enum { SEND_MAX_BYTES = 2 * 1024 * 1024 };
 
 /* Payloads up to this go into the log with their header: that costs less than another part. */
-enum { COPY_AT_ONCE = 4096, PARTS_MAX = 8, KEPT_MORE = 1024 * 1024 };
+enum { COPY_AT_ONCE = 4096, PARTS_MAX = 64, KEPT_MORE = 1024 * 1024 };
 
 static bool is_eager(const struct tci_tcp *tcp, const struct tci_xfer *xfer)
 {
@@ -285,7 +285,7 @@ bool tci_link_flush(struct tci_link *link)
     if (link->state != TCI_LINK_UP)
         return false;
     while (sent > 0 && bytes < most && link->send_errno == 0) {
-        while (tci_log_unsent(&link->log) <= COPY_AT_ONCE &&
+        while (tci_log_unsent(&link->log) < TCI_TCP_GATHERED &&
                (link->index == 0 ? start_next(link) : start_beside(link)))
             continue;
         sent = write_some(link);
@@ -319,18 +319,19 @@ static void send_now(struct tci_link *link, struct tci_xfer *xfer)
         tci_list_add(&tcp->sending, &link->sending_link);
 }
 
-/* Not the first of this turn: it leaves with its neighbours at the next poll. */
+/* Not the first of this turn: it leaves with its neighbours, when these are as many as one system
+ * call should carry, or at the next poll. */
 static bool gather_small(struct tci_link *link, struct tci_xfer *xfer)
 {
     struct tci_tcp *tcp = link->tcp;
-    size_t len = xfer->len;
 
-    if (link->sent_pass != tcp->passes || len > TCI_TCP_GATHER_MAX)
+    if (link->sent_pass != tcp->passes || xfer->len > TCI_LOG_COPY_MAX || !is_eager(tcp, xfer))
         return false;
     if (!start_frame(link, NULL, xfer))
         return false;
-    tcp->stats.bytes_copied += len;
-    if (tci_list_is_empty(&link->sending_link))
+    if (tci_log_unsent(&link->log) >= TCI_TCP_GATHERED)
+        (void)write_some(link);
+    if (tci_link_has_output(link) && tci_list_is_empty(&link->sending_link))
         tci_list_add(&tcp->sending, &link->sending_link);
     return true;
 }
@@ -338,7 +339,7 @@ static bool gather_small(struct tci_link *link, struct tci_xfer *xfer)
 static bool is_idle(const struct tci_link *link)
 {
     return link->state == TCI_LINK_UP && tci_list_is_empty(&link->flows) && link->send_errno == 0 &&
-           tci_log_unsent(&link->log) <= TCI_TCP_GATHERED_MAX && has_log_room(link);
+           tci_log_unsent(&link->log) < TCI_TCP_GATHERED && has_log_room(link);
 }
 
 static void send_admitted(struct tci_link *link, struct tci_xfer *xfer)
