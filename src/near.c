@@ -76,7 +76,7 @@ struct tci_transport *tci_near_open(tc_context *context, struct tci_transport *t
                                     .is_on = tci_near_may_share(context) && !result->is_apart,
                                     .may_read = read_switch("TCDIST_SHM_CMA", MAY_READ) == 1};
 
-    if (config.is_on && result->local_ranks > 1)
+    if (tci_rdma_is(way) || (config.is_on && result->local_ranks > 1))
         tci_tcp_be_quiet(tcp);
     return tci_shm_open(tci_loop_of(context->exec), context, way, &config);
 }

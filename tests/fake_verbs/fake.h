@@ -65,6 +65,7 @@ struct fake_counts {
     unsigned regions_most;                               /* that were there at once */
     size_t region_bytes;
     uint64_t sends, writes, registered; /* ever */
+    uint64_t posts, arms;               /* calls that a device is rung by */
     uint64_t marked;                    /* sends and writes with what is looked for */
     uint64_t waits_for_receive;         /* receiver not ready: credits were wrong */
     uint64_t overruns;                  /* a completion queue was too short */

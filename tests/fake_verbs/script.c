@@ -26,6 +26,7 @@ void fake_setup(const struct fake_device *devices, unsigned count)
     world->region_bytes_max = 0;
     world->counts.regions_most = world->counts.regions;
     world->counts.sends = world->counts.writes = world->counts.registered = 0;
+    world->counts.posts = world->counts.arms = 0;
     world->counts.waits_for_receive = world->counts.overruns = world->counts.mistakes = 0;
     pthread_mutex_unlock(&world->lock);
 }

@@ -312,6 +312,7 @@ int fake_req_notify_cq(struct ibv_cq *base)
     pthread_mutex_lock(&world->lock);
     fake_progress(UINT32_MAX);
     cq->is_armed = true;
+    world->counts.arms++;
     pthread_mutex_unlock(&world->lock);
     return 0;
 }
@@ -363,6 +364,7 @@ int fake_post_send(struct ibv_qp *base, struct ibv_send_wr *wr)
     int error = 0;
 
     pthread_mutex_lock(&world->lock);
+    world->counts.posts++;
     if (base->state != IBV_QPS_RTS && base->state != IBV_QPS_ERR)
         error = EINVAL;
     for (; wr != NULL && error == 0; wr = wr->next)
