@@ -41,40 +41,45 @@ tc_status_t tci_cables_read(const tc_dist_options *options, struct tci_jaccl *ja
 
 /* ---- Devices ---- */
 
-/* The first cable carries; the others are for later. */
-static const char *device_to(const struct tci_jaccl *jaccl, uint32_t peer)
+/* Which cable to a peer a device is; -1: none. */
+static int8_t cable_to(const struct tci_jaccl *jaccl, uint32_t peer, const char *device)
 {
-    return jaccl->cables[peer].count > 0 ? jaccl->cables[peer].device[0] : "";
+    const struct tci_cables *cables = &jaccl->cables[peer];
+
+    for (int i = 0; i < cables->count; i++)
+        if (strcmp(cables->device[i], device) == 0)
+            return (int8_t)i;
+    return -1;
 }
 
-static bool is_first_use(const struct tci_jaccl *jaccl, uint32_t peer)
+static bool was_named_before(const struct tci_jaccl *jaccl, uint32_t peer, int cable)
 {
-    const char *device = device_to(jaccl, peer);
+    const char *device = jaccl->cables[peer].device[cable];
 
     for (uint32_t before = 0; before < peer; before++)
-        if (strcmp(device_to(jaccl, before), device) == 0)
-            return false;
-    return device[0] != '\0';
+        if (cable_to(jaccl, before, device) >= 0)
+            return true;
+    return cable_to(jaccl, peer, device) != cable;
 }
 
-/* Without memory for the list of its peers a device is left out, and its ranks use TCP. */
+/* Without memory for the list of its peers a device is left out, as one that is not there. */
 static struct tci_transport *open_one(struct tci_loop *loop, tc_context *context,
                                       struct tci_transport *below, struct tci_rdma_config config,
                                       const struct tci_jaccl *jaccl)
 {
-    bool *peers = tci_alloc_array(jaccl->size, sizeof(*peers));
+    int8_t *cables = tci_alloc_array(jaccl->size, sizeof(*cables));
     struct tci_transport *way;
 
-    if (peers == NULL) {
+    if (cables == NULL) {
         tci_log(TC_LOG_WARN, "rank %u: device %s is not used: no memory left", config.rank,
                 config.options.device);
         return below;
     }
     for (uint32_t peer = 0; peer < jaccl->size; peer++)
-        peers[peer] = strcmp(device_to(jaccl, peer), config.options.device) == 0;
-    config.peers = peers;
+        cables[peer] = cable_to(jaccl, peer, config.options.device);
+    config.cable_to = cables;
     way = tci_rdma_open(loop, context, below, &config);
-    tci_free(peers);
+    tci_free(cables);
     return way;
 }
 
@@ -87,15 +92,15 @@ struct tci_transport *tci_cables_open(struct tci_loop *loop, tc_context *context
     struct tci_transport *way = below;
 
     each.options.mode = TCI_RDMA_ON; /* whoever names a device means it */
-    for (uint32_t peer = 0; peer < jaccl->size; peer++) {
-        if (jaccl->cables[peer].count > 1)
-            tci_log(TC_LOG_INFO, "rank %u: %u cables lead to rank %u; %s carries", config->rank,
-                    jaccl->cables[peer].count, peer, device_to(jaccl, peer));
-        if (!is_first_use(jaccl, peer))
-            continue;
-        snprintf(each.options.device, sizeof(each.options.device), "%s", device_to(jaccl, peer));
-        way = open_one(loop, context, way, each, jaccl);
-    }
+    for (uint32_t peer = 0; peer < jaccl->size; peer++)
+        for (int i = 0; i < jaccl->cables[peer].count; i++) {
+            if (was_named_before(jaccl, peer, i))
+                continue;
+            snprintf(each.options.device, sizeof(each.options.device), "%s",
+                     jaccl->cables[peer].device[i]);
+            each.sibling = way != below ? way : NULL;
+            way = open_one(loop, context, way, each, jaccl);
+        }
     return way;
 }
 

@@ -155,6 +155,7 @@ static void a_message_of_a_later_use_waits_for_it(void **state)
         net_recv(&net, &old, 1, 0, 1, some[i]);
         turn(3);
         net.nodes[0].transport->ops->abort(net.nodes[0].transport, &key, TCI_ALL_PEERS);
+        net.nodes[0].refuses = true; /* what still comes of that use */
         net_prepare(&send, true, 1, 1, some[i]);
         net_prepare(&recv, false, 0, 1, some[i]);
         send.xfer.key.use = recv.xfer.key.use = 2;
@@ -166,6 +167,7 @@ static void a_message_of_a_later_use_waits_for_it(void **state)
         finish(&old, TC_ERR_CANCELLED);
         finish(&send, TC_OK);
         finish(&recv, TC_OK);
+        net.nodes[0].refuses = false;
     }
 }
 

@@ -133,7 +133,8 @@ enum tci_rdma_meeting {
     TCI_RDMA_OFFER,
     TCI_RDMA_ACCEPT,
     TCI_RDMA_CONFIRM,
-    TCI_RDMA_DECLINE /* the text says why */
+    TCI_RDMA_DECLINE,        /* the text says why */
+    TCI_RDMA_CABLE_SHIFT = 8 /* above it: of which cable between the two, from 0 */
 };
 /* key.step of a notice SHRINK; src/shrink.c says when which is sent.  key.use: shrinks of the group
  * that the sender has come through; key.tag: number of the group to come; key.lane, arg: 64 ranks

@@ -208,10 +208,10 @@ static void refuse_rdma(struct tci_shm *shm, uint32_t peer, const struct tci_not
 {
     struct tci_notice notice = {.kind = TCI_NOTICE_RDMA,
                                 .culprit = (int32_t)shm->rank,
-                                .arg = TCI_RDMA_DECLINE,
+                                .arg = offer->arg - TCI_RDMA_OFFER + TCI_RDMA_DECLINE,
                                 .text = "it has no RDMA device that it may use"};
 
-    if (offer->arg == TCI_RDMA_OFFER)
+    if ((offer->arg & ((1 << TCI_RDMA_CABLE_SHIFT) - 1)) == TCI_RDMA_OFFER)
         shm->below->ops->notify(shm->below, peer, &notice, true);
 }
 

@@ -96,6 +96,7 @@ void tci_rdma_link_lose(struct tci_rdma_link *link, const char *how)
     link->is_lost = true;
     tci_rdma_tell_end(link, how);
     tci_rdma_link_end(link, TC_ERR_PEER_LOST);
+    tci_rdma_end_others(link, TC_ERR_PEER_LOST);
     rdma->base.sink->lost(rdma->base.sink, link->peer, TC_REASON_LINK_DEAD, how);
 }
 
@@ -143,7 +144,7 @@ static void end_broken(struct tci_rdma_link *link)
     tci_transport_look(rdma->below);
     if (link->state == TCI_RDMA_GONE)
         return;
-    if (link->has_left) {
+    if (tci_rdma_has_left(link)) {
         tci_rdma_link_end(link, TC_ERR_PEER_LOST);
         return;
     }
@@ -289,12 +290,13 @@ unsigned tci_rdma_flush(struct tci_rdma_link *link)
     return done;
 }
 
-/* Last of all: only when nothing is on its way. */
+/* Last of all: only when nothing is on its way, over any cable. */
 void tci_rdma_say_bye(struct tci_rdma_link *link)
 {
     struct tci_rdma_head head = {.kind = TCI_RDMA_BYE};
 
-    if (link->bye_put || link->sends_live > 0 || !tci_rdma_is_clear(link))
+    if (link->bye_put || link->sends_live > 0 || !tci_rdma_is_clear(link) ||
+        !tci_rdma_sides_are_clear(link) || !tci_rdma_leads(link->rdma, link->peer))
         return;
     link->bye_put = true;
     tci_rdma_control(link, &head, NULL);

@@ -22,6 +22,8 @@
  *   mem.c       registered memory: slots and chunks of ours, the user's for a while
  *   send.c      messages go into slots, or wait for a credit
  *   push.c      large messages are written into the receiver's memory
+ *   pair.c      several cables between two ranks: which of them leads
+ *   stripe.c    large messages over all of them
  *   recv.c      records are matched with receives
  *   grant.c     receivers give credits, and take them back
  *   sealed.c    with encryption: keys, and what is sealed
@@ -43,6 +45,7 @@ enum {
     TCI_RDMA_STAGED = 2,               /* chunks of one receive: one is filled, one is read */
     TCI_RDMA_CHUNKS = 64,              /* lent to peers at a time, by all receives */
     TCI_RDMA_REGIONS = 64,             /* some devices stop near 100 */
+    TCI_RDMA_CABLES = 4,               /* between two ranks */
     TCI_RDMA_QUIET = 8,                /* of so many small records one completes: work saved … */
     TCI_RDMA_BATCH = 32,               /* completions that are taken at once */
     TCI_RDMA_TIMEOUT = 14,             /* of an acknowledgement: 67 ms … */
@@ -122,6 +125,7 @@ enum tci_rdma_state {
 enum { TCI_RDMA_POINT = 32 }; /* of X25519 */
 struct tci_rdma_card {
     unsigned slots, slot_bytes, eager_max, mtu, lid, kind, qpn, psn;
+    unsigned cables;  /* to the other end that are there, a bit each */
     unsigned ciphers; /* TCI_CIPHER_…, all that there are; 0: it does not encrypt */
     uint8_t gid[16];
     uint8_t point[TCI_RDMA_POINT]; /* where it encrypts */
@@ -153,6 +157,7 @@ struct tci_rdma_link {
     uint32_t peer;
     uint16_t generation; /* of its work requests: what is left of another one means nothing */
     uint8_t state;
+    uint8_t cables;     /* that are there at both ends, a bit each; known once cards are */
     bool has_greeted;   /* the peer's hello has come */
     bool has_left;      /* the peer has said goodbye */
     bool is_lost;       /* and that was told */
@@ -224,11 +229,14 @@ struct tci_rdma {
     bool has_broken; /* links */
     bool is_closing; /* nothing is taken in any more */
 
-    bool *peers;                  /* owned: which of them are reached by this device; NULL: all */
+    int8_t *cable_to;             /* owned: as in the configuration; NULL: the first to all */
+    struct tci_list siblings;     /* transports of the other devices: a ring */
+    struct tci_list stripes;      /* struct tci_rdma_stripe: messages that this one leads */
+    bool has_failed;              /* one of these */
     struct tci_rdma_link **links; /* owned, `size`; NULL in it: never needed */
     struct tci_list near;
     struct tci_match *match; /* owned; made with the first link */
-    struct tci_pool earlies, pushes;
+    struct tci_pool earlies, pushes, stripe_pool;
     struct tci_timer probe;
     uint64_t probe_ms;
     uint32_t starved; /* receives that wait for a chunk or a grant … */
@@ -262,10 +270,10 @@ static inline struct tci_rdma *tci_rdma_of(struct tci_transport *transport)
     return (struct tci_rdma *)transport;
 }
 
-/* Whether a rank is one of those that are to be reached by this device. */
-static inline bool tci_rdma_leads_to(const struct tci_rdma *rdma, uint32_t peer)
+/* Which cable to a rank this device is; -1: none. */
+static inline int tci_rdma_cable_to(const struct tci_rdma *rdma, uint32_t peer)
 {
-    return rdma->peers == NULL || rdma->peers[peer];
+    return rdma->cable_to == NULL ? 0 : rdma->cable_to[peer];
 }
 
 /* ---- rdma.c ---- */
@@ -278,6 +286,9 @@ void tci_rdma_hear_below(struct tci_rdma *rdma);
 void tci_rdma_complete(struct tci_rdma_link *link, struct tci_xfer *xfer, tc_status_t status);
 bool tci_rdma_admit(struct tci_rdma_link *link, const struct tci_key *key,
                     const struct tci_call *call);
+/* A transfer, or a part of one, at a cable; where that is down, at the one that leads. */
+void tci_rdma_post_at(struct tci_rdma *rdma, struct tci_xfer *xfer);
+void tci_rdma_abort_at(struct tci_rdma *rdma, struct tci_xfer *xfer, tc_status_t status);
 void tci_rdma_go_on(struct tci_rdma_link *link);
 /* The other way is taken. */
 void tci_rdma_go_below(struct tci_rdma_link *link, const char *why);
@@ -416,6 +427,39 @@ void tci_rdma_push_done(struct tci_rdma_link *link, struct tci_rdma_push *push);
 const char *tci_rdma_on_revoke(struct tci_rdma_link *link, uint32_t number);
 void tci_rdma_abort_pushes(struct tci_rdma_link *link, const struct tci_key *key,
                            tc_status_t status);
+
+/* False: it is none of these. */
+bool tci_rdma_abort_push(struct tci_rdma_link *link, const struct tci_xfer *xfer,
+                         tc_status_t status);
+
+/* ---- pair.c ---- */
+
+/* The transport of a cable to a peer; NULL: there is none. */
+struct tci_rdma *tci_rdma_cable(struct tci_rdma *rdma, uint32_t peer, int cable);
+unsigned tci_rdma_cables(struct tci_rdma *rdma, uint32_t peer); /* a bit each */
+/* Of the cable that carries what goes to a peer: the first one that is not known to stay down;
+ * NULL: there is none, all goes below. */
+struct tci_rdma *tci_rdma_lead(struct tci_rdma *rdma, uint32_t peer);
+bool tci_rdma_leads(struct tci_rdma *rdma, uint32_t peer);
+/* The links of the same peer over other cables. */
+void tci_rdma_end_others(const struct tci_rdma_link *link, tc_status_t status);
+/* Of the leading link: nothing is sent over others, or waits for them to come up. */
+bool tci_rdma_sides_are_clear(const struct tci_rdma_link *link);
+/* Whether the peer has said goodbye, over the cable that leads. */
+bool tci_rdma_has_left(const struct tci_rdma_link *link);
+
+/* ---- stripe.c ---- */
+
+struct tci_rdma_stripe;
+extern const size_t tci_rdma_stripe_bytes;
+bool tci_rdma_is_striped(const struct tci_rdma_link *link, const struct tci_xfer *xfer);
+void tci_rdma_stripe_post(struct tci_rdma_link *link, struct tci_xfer *whole);
+/* Of a transfer that has no completion queue: it is a part of a striped one. */
+void tci_rdma_part_done(struct tci_xfer *part, tc_status_t status);
+void tci_rdma_part_revoked(struct tci_xfer *part); /* one that is sent */
+/* Those of which a part has failed; all. */
+void tci_rdma_end_stripes(struct tci_rdma *rdma);
+void tci_rdma_close_stripes(struct tci_rdma *rdma);
 
 /* ---- recv.c ---- */
 

@@ -20,12 +20,14 @@
 #include "core/log.h"
 #include "rdma/link.h"
 
-enum { CARD_VERSION = 2, HELLO_MS = 10000 };
+enum { CARD_VERSION = 3, HELLO_MS = 10000 };
 
 static void tell(struct tci_rdma *rdma, uint32_t peer, enum tci_rdma_meeting what, const char *text)
 {
-    struct tci_notice notice = {
-        .kind = TCI_NOTICE_RDMA, .culprit = (int32_t)rdma->rank, .arg = (uint64_t)what};
+    struct tci_notice notice = {.kind = TCI_NOTICE_RDMA,
+                                .culprit = (int32_t)rdma->rank,
+                                .arg = (uint64_t)what | (uint64_t)tci_rdma_cable_to(rdma, peer)
+                                                            << TCI_RDMA_CABLE_SHIFT};
 
     snprintf(notice.text, sizeof(notice.text), "%s", text);
     rdma->below->ops->notify(rdma->below, peer, &notice, true);
@@ -56,9 +58,9 @@ static void tell_card(struct tci_rdma_link *link, enum tci_rdma_meeting what)
     char text[240], *at = text;
 
     tci_rdma_card_fill(link, &card);
-    at += snprintf(at, 120, "%d %u %u %u %u %u %u %u %u %u ", CARD_VERSION, card.slots,
+    at += snprintf(at, 120, "%d %u %u %u %u %u %u %u %u %u %u ", CARD_VERSION, card.slots,
                    card.slot_bytes, card.eager_max, card.mtu, card.lid, card.kind, card.qpn,
-                   card.psn, card.ciphers);
+                   card.psn, card.cables, card.ciphers);
     at = put_hex(at, card.gid, sizeof(card.gid));
     if (card.ciphers != 0)
         (void)put_hex(at, card.point, sizeof(card.point));
@@ -70,11 +72,13 @@ static bool read_card(const char *text, struct tci_rdma_card *card_out)
     int version, at = 0;
     size_t bytes;
 
-    if (sscanf(text, "%d %u %u %u %u %u %u %u %u %u %n", &version, &card_out->slots,
+    if (sscanf(text, "%d %u %u %u %u %u %u %u %u %u %u %n", &version, &card_out->slots,
                &card_out->slot_bytes, &card_out->eager_max, &card_out->mtu, &card_out->lid,
-               &card_out->kind, &card_out->qpn, &card_out->psn, &card_out->ciphers, &at) != 10 ||
+               &card_out->kind, &card_out->qpn, &card_out->psn, &card_out->cables,
+               &card_out->ciphers, &at) != 11 ||
         at == 0 || version != CARD_VERSION || card_out->lid > 0xffff || card_out->qpn > 0xffffff ||
-        card_out->psn > 0xffffff || card_out->ciphers > TCI_CIPHERS)
+        card_out->psn > 0xffffff || card_out->ciphers > TCI_CIPHERS ||
+        card_out->cables >> TCI_RDMA_CABLES != 0)
         return false;
     bytes = sizeof(card_out->gid) + (card_out->ciphers != 0 ? sizeof(card_out->point) : 0);
     return strlen(text + at) == 2 * bytes &&
@@ -115,8 +119,9 @@ void tci_rdma_stand(struct tci_rdma_link *link)
     if (!link->has_greeted)
         return;
     rdma->exec->ops->timer_clear(rdma->exec, &link->timer);
-    tci_log(TC_LOG_DEBUG, "rank %u: rank %u is reached over RDMA, device %s, port %u", rdma->rank,
-            link->peer, rdma->choice.info.device, rdma->choice.info.port);
+    tci_log(TC_LOG_DEBUG, "rank %u: rank %u is reached over RDMA, device %s, port %u (cables: %d)",
+            rdma->rank, link->peer, rdma->choice.info.device, rdma->choice.info.port,
+            __builtin_popcount(link->cables));
     tci_rdma_link_up(link);
     tci_rdma_go_on(link);
 }
@@ -239,18 +244,19 @@ static void on_decline(struct tci_rdma_link *link, const char *text)
 void tci_rdma_on_meet(struct tci_rdma *rdma, uint32_t peer, const struct tci_notice *notice)
 {
     struct tci_rdma_link *link = tci_rdma_link_get(rdma, peer);
+    uint64_t what = notice->arg & ((1 << TCI_RDMA_CABLE_SHIFT) - 1);
     struct tci_rdma_card card;
 
     if (link == NULL) { /* what was to go to it waits there for an answer */
-        if (notice->arg == TCI_RDMA_OFFER)
+        if (what == TCI_RDMA_OFFER)
             tell(rdma, peer, TCI_RDMA_DECLINE, "there is no memory left for the link");
         return;
     }
-    if (notice->arg == TCI_RDMA_DECLINE) {
+    if (what == TCI_RDMA_DECLINE) {
         on_decline(link, notice->text);
         return;
     }
-    if (notice->arg == TCI_RDMA_CONFIRM) {
+    if (what == TCI_RDMA_CONFIRM) {
         link->has_greeted = link->has_greeted || link->state == TCI_RDMA_GREETING;
         if (link->state == TCI_RDMA_GREETING) /* its hello may still be on its way */
             tci_rdma_stand(link);
@@ -259,7 +265,7 @@ void tci_rdma_on_meet(struct tci_rdma *rdma, uint32_t peer, const struct tci_not
     if (!read_card(notice->text, &card)) {
         if (link->state < TCI_RDMA_NEAR)
             tci_rdma_decline(link, "it speaks of RDMA in another way");
-    } else if (notice->arg == TCI_RDMA_ACCEPT) {
+    } else if (what == TCI_RDMA_ACCEPT) {
         if (link->state == TCI_RDMA_OFFERED)
             on_accept(link, &card);
     } else if (rdma->has_left_below || link->state == TCI_RDMA_FAR ||

@@ -47,6 +47,8 @@ static void release(struct tci_rdma *rdma)
     struct tci_exec *exec = rdma->exec;
 
     rdma->is_leaving = false;
+    tci_rdma_close_stripes(rdma);
+    tci_list_del(&rdma->siblings);
     for (uint32_t i = 0; rdma->links != NULL && i < rdma->size; i++)
         tci_rdma_link_free(rdma->links[i]);
     TC_ASSERT(rdma->live == 0);
@@ -56,9 +58,10 @@ static void release(struct tci_rdma *rdma)
     tci_rdma_port_close(rdma);
     tci_pool_fini(&rdma->earlies);
     tci_pool_fini(&rdma->pushes);
+    tci_pool_fini(&rdma->stripe_pool);
     tci_free(rdma->match);
     tci_free(rdma->links);
-    tci_free(rdma->peers);
+    tci_free(rdma->cable_to);
     if (rdma->sealed != NULL)
         sodium_memzero(rdma->sealed, SEALED_BYTES);
     tci_free(rdma->sealed);
@@ -95,6 +98,8 @@ static struct tci_rdma *make(struct tci_loop *loop, tc_context *context,
     rdma->verbs = tci_verbs();
     rdma->probe.fn = tci_rdma_on_probe_timer;
     tci_list_init(&rdma->near);
+    tci_list_init(&rdma->siblings);
+    tci_list_init(&rdma->stripes);
     tci_rdma_mem_open(rdma);
     tci_meter_add(context, &rdma->meter, read_meter);
     return rdma;
@@ -122,16 +127,19 @@ struct tci_transport *tci_rdma_open(struct tci_loop *loop, tc_context *context,
     }
     rdma->choice = choice;
     rdma->links = tci_alloc_array(rdma->size, sizeof(struct tci_rdma_link *));
-    if (config->peers != NULL) {
-        rdma->peers = tci_alloc_array(rdma->size, sizeof(*rdma->peers));
-        if (rdma->peers != NULL)
-            memcpy(rdma->peers, config->peers, rdma->size * sizeof(*rdma->peers));
+    if (config->cable_to != NULL) {
+        rdma->cable_to = tci_alloc_array(rdma->size, sizeof(*rdma->cable_to));
+        if (rdma->cable_to != NULL)
+            memcpy(rdma->cable_to, config->cable_to, rdma->size * sizeof(*rdma->cable_to));
     }
+    if (config->sibling != NULL)
+        tci_list_add(&tci_rdma_of(config->sibling)->siblings, &rdma->siblings);
     if (config->encrypts)
         rdma->sealed = tci_alloc_raw(SEALED_BYTES);
     if (tci_pool_init(&rdma->earlies, sizeof(struct tci_early), 1024) != 0 ||
         tci_pool_init(&rdma->pushes, sizeof(struct tci_rdma_push), 256) != 0 ||
-        rdma->links == NULL || (rdma->peers == NULL) != (config->peers == NULL) ||
+        tci_pool_init(&rdma->stripe_pool, tci_rdma_stripe_bytes, 64) != 0 || rdma->links == NULL ||
+        (rdma->cable_to == NULL) != (config->cable_to == NULL) ||
         (rdma->sealed == NULL) == config->encrypts || !tci_rdma_port_open(rdma)) {
         tci_log(TC_LOG_WARN, "rank %u: no RDMA: device %s gives no queues, or no memory is left",
                 config->rank, choice.info.device);
@@ -160,7 +168,7 @@ const char *tci_rdma_way(const struct tci_transport *self, uint32_t peer, const 
     *why_out = NULL;
     if (!tci_rdma_is(self))
         return self->ops->name;
-    if (!tci_rdma_leads_to(rdma, peer))
+    if (tci_rdma_cable_to(rdma, peer) < 0)
         return tci_rdma_way(rdma->below, peer, why_out);
     link = rdma->links[peer];
     if (link != NULL && link->why_far[0] != '\0')

@@ -124,6 +124,8 @@ static unsigned flush_all(struct tci_rdma *rdma)
 
     if (rdma->has_broken)
         tci_rdma_end_broken(rdma);
+    if (rdma->has_failed)
+        tci_rdma_end_stripes(rdma);
     if (rdma->may_feed && rdma->starved > 0)
         tci_rdma_feed(rdma);
 

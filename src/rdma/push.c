@@ -207,12 +207,30 @@ const char *tci_rdma_on_revoke(struct tci_rdma_link *link, uint32_t number)
 
     if (link->queue.revoked >= TCI_RDMA_GRANTS)
         return "more is taken back than can have been granted";
+    if (push != NULL && push->xfer->cq == NULL)
+        tci_rdma_part_revoked(push->xfer);
     if (push != NULL)
         end(link, push, TC_OK);
     else
         tci_rdma_drop_credit(link, number);
     tci_rdma_control(link, &head, NULL);
     return NULL;
+}
+
+bool tci_rdma_abort_push(struct tci_rdma_link *link, const struct tci_xfer *xfer,
+                         tc_status_t status)
+{
+    struct tci_list *at;
+
+    for (at = link->pushes.next; at != &link->pushes; at = at->next) {
+        struct tci_rdma_push *push = tci_container_of(at, struct tci_rdma_push, link);
+
+        if (push->xfer == xfer) {
+            end(link, push, status);
+            return true;
+        }
+    }
+    return false;
 }
 
 void tci_rdma_abort_pushes(struct tci_rdma_link *link, const struct tci_key *key,

@@ -130,6 +130,7 @@ void tci_rdma_card_fill(const struct tci_rdma_link *link, struct tci_rdma_card *
                                        .lid = rdma->choice.port.lid,
                                        .kind = rdma->choice.gid.gid_type,
                                        .qpn = link->qp->qp_num,
+                                       .cables = tci_rdma_cables(link->rdma, link->peer),
                                        .psn = link->psn};
     memcpy(card_out->gid, rdma->choice.gid.gid.raw, sizeof(card_out->gid));
     if (link->crypt == NULL)
@@ -205,6 +206,7 @@ const char *tci_rdma_qp_connect(struct tci_rdma_link *link, const struct tci_rdm
         return "it speaks of RDMA in another way: run the same version on all ranks";
     if (card->kind != own.kind)
         return "its address is of another kind (RoCE v1, v2 or InfiniBand): choose by gid=";
+    link->cables = (uint8_t)(card->cables & own.cables);
     if (!to_rtr(link, card, (unsigned)tci_min(card->mtu, own.mtu)) || !to_rts(link))
         return "its address cannot be reached from here by this device";
     return NULL;

@@ -11,12 +11,20 @@
 #include "core/notice.h"
 #include "rdma/link.h"
 
+static void finish(struct tci_xfer *xfer, tc_status_t status)
+{
+    if (xfer->cq == NULL)
+        tci_rdma_part_done(xfer, status);
+    else
+        tci_cq_push(xfer->cq, xfer, status);
+}
+
 void tci_rdma_complete(struct tci_rdma_link *link, struct tci_xfer *xfer, tc_status_t status)
 {
     TC_ASSERT(link->live > 0 && link->rdma->live > 0);
     link->live--;
     link->rdma->live--;
-    tci_cq_push(xfer->cq, xfer, status);
+    finish(xfer, status);
 }
 
 bool tci_rdma_admit(struct tci_rdma_link *link, const struct tci_key *key,
@@ -31,73 +39,122 @@ bool tci_rdma_admit(struct tci_rdma_link *link, const struct tci_key *key,
 
 static void post_near(struct tci_rdma_link *link, struct tci_xfer *xfer)
 {
+    if (tci_rdma_is_striped(link, xfer)) {
+        tci_rdma_stripe_post(link, xfer);
+        return;
+    }
+    memset(xfer->room, 0, sizeof(xfer->room));
+    link->live++;
+    link->rdma->live++;
     if (xfer->is_send)
         tci_rdma_send(link, xfer);
     else
         tci_rdma_recv(link, xfer);
 }
 
+/* Its pair does not reach each other by this device, but by another one, or below. */
+static void post_far(struct tci_rdma *rdma, struct tci_xfer *xfer)
+{
+    struct tci_rdma *lead = tci_rdma_lead(rdma, xfer->peer);
+
+    if (lead != NULL)
+        tci_rdma_post_at(lead, xfer);
+    else
+        tci_transport_post(rdma->below, xfer);
+}
+
+static struct tci_xfer *take_pending(struct tci_rdma_link *link)
+{
+    struct tci_xfer *xfer = link->pending.head;
+
+    if (xfer == NULL)
+        return NULL;
+    tci_xfers_del(&link->pending, xfer);
+    link->live--;
+    link->rdma->live--;
+    return xfer;
+}
+
 void tci_rdma_go_on(struct tci_rdma_link *link)
 {
     struct tci_xfer *xfer;
 
-    while ((xfer = link->pending.head) != NULL) {
-        tci_xfers_del(&link->pending, xfer);
+    while ((xfer = take_pending(link)) != NULL)
         post_near(link, xfer);
-    }
+}
+
+static void tell_way(const struct tci_rdma_link *link, const struct tci_rdma *lead, const char *why)
+{
+    struct tci_rdma *rdma = link->rdma;
+    struct tci_transport *below = rdma->below;
+
+    while (tci_rdma_is(below))
+        below = tci_rdma_below(below);
+    if (lead != NULL)
+        tci_log(TC_LOG_INFO, "rank %u: rank %u is reached over RDMA without device %s: %s",
+                rdma->rank, link->peer, rdma->choice.info.device, why);
+    else
+        tci_log(TC_LOG_INFO, "rank %u: rank %u is reached over %s and not over RDMA: %s",
+                rdma->rank, link->peer, below->ops->name, why);
 }
 
 void tci_rdma_go_below(struct tci_rdma_link *link, const char *why)
 {
     struct tci_rdma *rdma = link->rdma;
+    struct tci_rdma *lead;
+    struct tci_transport *way;
     struct tci_xfer *xfer;
 
-    tci_log(TC_LOG_INFO, "rank %u: rank %u is reached over %s and not over RDMA: %s", rdma->rank,
-            link->peer, rdma->below->ops->name, why);
     link->state = TCI_RDMA_FAR;
+    lead = tci_rdma_lead(rdma, link->peer);
+    way = lead != NULL ? &lead->base : rdma->below;
+    tell_way(link, lead, why);
     snprintf(link->why_far, sizeof(link->why_far), "%s", why);
-    while ((xfer = link->pending.head) != NULL) {
-        tci_xfers_del(&link->pending, xfer);
-        link->live--;
-        rdma->live--;
-        tci_transport_post(rdma->below, xfer);
-    }
+    while ((xfer = take_pending(link)) != NULL)
+        post_far(rdma, xfer);
+    if (link->is_leaving)
+        way->ops->leave_peer(way, link->peer);
+    link->is_leaving = false;
     tci_rdma_check_left(rdma);
 }
 
-static struct tci_rdma_link *near_link(const struct tci_rdma *rdma, uint32_t peer)
+static struct tci_rdma_link *near_link(struct tci_rdma *rdma, uint32_t peer)
 {
     struct tci_rdma_link *link = rdma->links[peer];
 
-    return link != NULL && link->state == TCI_RDMA_NEAR ? link : NULL;
+    return link != NULL && link->state == TCI_RDMA_NEAR && tci_rdma_leads(rdma, peer) ? link : NULL;
 }
 
 static void post(struct tci_transport *self, struct tci_xfer *xfer)
 {
     struct tci_rdma *rdma = tci_rdma_of(self);
-    struct tci_rdma_link *link;
 
     TC_ASSERT(xfer->peer < rdma->size && xfer->status == TC_PENDING);
-    if (xfer->peer == rdma->rank || !tci_rdma_leads_to(rdma, xfer->peer)) {
+    if (xfer->peer != rdma->rank && tci_rdma_leads(rdma, xfer->peer))
+        tci_rdma_post_at(rdma, xfer);
+    else
         tci_transport_post(rdma->below, xfer);
-        return;
-    }
-    link = tci_rdma_link_get(rdma, xfer->peer);
+}
+
+void tci_rdma_post_at(struct tci_rdma *rdma, struct tci_xfer *xfer)
+{
+    struct tci_rdma_link *link = tci_rdma_link_get(rdma, xfer->peer);
+
     if (link == NULL || link->state == TCI_RDMA_GONE) {
-        tci_cq_push(xfer->cq, xfer, link == NULL ? TC_ERR_ALLOC : TC_ERR_PEER_LOST);
+        finish(xfer, link == NULL ? TC_ERR_ALLOC : TC_ERR_PEER_LOST);
         return;
     }
     if (link->state == TCI_RDMA_FAR) {
-        tci_transport_post(rdma->below, xfer);
+        post_far(rdma, xfer);
+        return;
+    }
+    if (link->state == TCI_RDMA_NEAR) {
+        post_near(link, xfer);
         return;
     }
     memset(xfer->room, 0, sizeof(xfer->room));
     link->live++;
     rdma->live++;
-    if (link->state == TCI_RDMA_NEAR) {
-        post_near(link, xfer);
-        return;
-    }
     tci_xfers_add(&link->pending, xfer);
     if (link->state == TCI_RDMA_NEW)
         tci_rdma_meet(link);
@@ -139,6 +196,27 @@ static void abort_pending(struct tci_rdma_link *link, const struct tci_key *key)
     }
 }
 
+void tci_rdma_abort_at(struct tci_rdma *rdma, struct tci_xfer *xfer, tc_status_t status)
+{
+    struct tci_rdma_link *link = rdma->links[xfer->peer];
+    struct tci_xfer *revoking;
+
+    if (link->state == TCI_RDMA_FAR)
+        link = tci_rdma_lead(rdma, xfer->peer)->links[xfer->peer];
+    if (link->state < TCI_RDMA_NEAR) {
+        tci_xfers_del(&link->pending, xfer);
+        tci_rdma_complete(link, xfer, status);
+    } else if (!xfer->is_send) {
+        for (revoking = link->revoking.head; revoking != NULL; revoking = revoking->room_next)
+            if (revoking == xfer)
+                return; /* it is about to end */
+        tci_rdma_end_recv(link, xfer, status);
+    } else if (!tci_rdma_abort_push(link, xfer, status)) {
+        tci_match_del(link->rdma->match, xfer);
+        tci_rdma_end_send(link, xfer, status);
+    }
+}
+
 static void rdma_abort(struct tci_transport *self, const struct tci_key *key, int peer)
 {
     struct tci_rdma *rdma = tci_rdma_of(self);
@@ -176,7 +254,8 @@ static void rdma_notify(struct tci_transport *self, uint32_t peer, const struct 
     struct tci_rdma_head head = {.kind = TCI_RDMA_NOTICE, .len = TCI_NOTICE_BYTES};
     uint8_t payload[TCI_NOTICE_BYTES];
 
-    if (link == NULL) {
+    /* How cables come up is told over the connection; all else in order with the messages. */
+    if (link == NULL || notice->kind == TCI_NOTICE_RDMA) {
         rdma->below->ops->notify(rdma->below, peer, notice, may_link);
         return;
     }
@@ -206,7 +285,8 @@ static void notice_below(struct tci_transport_sink *sink, uint32_t peer,
 {
     struct tci_rdma *rdma = of_sink(sink);
 
-    if (notice->kind == TCI_NOTICE_RDMA && tci_rdma_leads_to(rdma, peer))
+    if (notice->kind == TCI_NOTICE_RDMA && tci_rdma_cable_to(rdma, peer) >= 0 &&
+        notice->arg >> TCI_RDMA_CABLE_SHIFT == (uint64_t)tci_rdma_cable_to(rdma, peer))
         tci_rdma_on_meet(rdma, peer, notice);
     else
         rdma->base.sink->notice(rdma->base.sink, peer, notice);
@@ -271,7 +351,8 @@ void tci_rdma_check_left(struct tci_rdma *rdma)
 
     for (at = rdma->near.next; at != &rdma->near; at = next) {
         struct tci_rdma_link *link = tci_container_of(at, struct tci_rdma_link, near_link);
-        bool has_said = link->bye_put && tci_rdma_is_clear(link);
+        bool has_said = (link->bye_put && tci_rdma_is_clear(link)) ||
+                        !tci_rdma_leads(rdma, link->peer); /* it goes over another one */
 
         next = at->next;
         is_clear = is_clear && has_said;
@@ -304,13 +385,16 @@ static void rdma_leave(struct tci_transport *self)
 static void rdma_leave_peer(struct tci_transport *self, uint32_t peer)
 {
     struct tci_rdma *rdma = tci_rdma_of(self);
-    struct tci_rdma_link *link = near_link(rdma, peer);
+    struct tci_rdma_link *link = rdma->links[peer];
 
-    if (link == NULL) {
+    if (link == NULL || !tci_rdma_leads(rdma, peer) ||
+        (link->state != TCI_RDMA_NEAR && link->pending.head == NULL)) {
         rdma->below->ops->leave_peer(rdma->below, peer);
         return;
     }
     link->is_leaving = true;
+    if (link->state < TCI_RDMA_NEAR)
+        return; /* the two are about to find out which way to go: messages wait for that */
     tci_rdma_say_bye(link);
     tci_rdma_check_left(rdma);
 }
@@ -362,9 +446,9 @@ static enum tci_hearing rdma_hear(const struct tci_transport *self, uint32_t pee
                                   uint64_t since_ns)
 {
     const struct tci_rdma *rdma = (const struct tci_rdma *)self;
-    const struct tci_rdma_link *link = near_link(rdma, peer);
+    const struct tci_rdma_link *link = rdma->links[peer];
 
-    if (link != NULL && link->read_ns >= since_ns)
+    if (link != NULL && link->state == TCI_RDMA_NEAR && link->read_ns >= since_ns)
         return TCI_HEAR_FLOW;
     return tci_transport_hear(rdma->below, peer, since_ns);
 }

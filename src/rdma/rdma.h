@@ -38,7 +38,11 @@ struct tci_rdma_config {
     size_t eager_bytes; /* agreed */
     bool encrypts;      /* so do all ranks: what goes over queue pairs is sealed */
     struct tci_rdma_options options;
-    const bool *peers; /* which of them are reached so, `size` of them; borrowed; NULL: all */
+    /* Which cable to each rank it is, `size` of them: 0 the first, -1 none; borrowed; NULL: the
+     * first to all.  Several are several transports, of which each but the one opened first is told
+     * of another one. */
+    const int8_t *cable_to;
+    struct tci_transport *sibling;
 };
 
 /* Pairs of ranks that turn out to have RDMA between them use it; what goes between the others, and

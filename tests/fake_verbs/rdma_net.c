@@ -7,6 +7,9 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
+#include <string.h>
+
 #include "fake_verbs/fake.h"
 #include "rdma/rdma.h"
 #include "support/rdma_net.h"
@@ -23,6 +26,40 @@ static void open_with(struct net *net, size_t eager_bytes, bool encrypts)
             tci_rdma_open(net->loop, &net->context, net->nodes[i].transport, &config);
         assert_true(tci_rdma_is(net->nodes[i].transport));
     }
+}
+
+/* Ranks have them in different orders. */
+static void open_cables(struct net *net, size_t eager_bytes, int count, bool encrypts)
+{
+    for (uint32_t i = 0; i < net->size; i++)
+        for (int k = 0; k < count; k++) {
+            int8_t cable_to[NET_SIZE_MAX], cable = (int8_t)(i % 2 == 0 ? k : count - 1 - k);
+            struct tci_rdma_config config = {.rank = i,
+                                             .size = net->size,
+                                             .eager_bytes = eager_bytes,
+                                             .encrypts = encrypts,
+                                             .cable_to = cable_to};
+            struct net_node *node = &net->nodes[i];
+
+            memset(cable_to, cable, sizeof(cable_to));
+            config.sibling = k > 0 ? node->transport : NULL;
+            assert_true(tci_rdma_options_parse("1", &config.options));
+            snprintf(config.options.device, sizeof(config.options.device), "fake%d", cable);
+            node->transport = tci_rdma_open(net->loop, &net->context, node->transport, &config);
+            assert_true(tci_rdma_is(node->transport));
+        }
+}
+
+void rdma_net_open_cables(struct net *net, size_t eager_bytes)
+{
+    tcp_net_open(net, eager_bytes);
+    open_cables(net, eager_bytes, 2, false);
+}
+
+void rdma_net_open_sealed_cables(struct net *net, size_t eager_bytes)
+{
+    tcp_net_open_sealed(net, eager_bytes);
+    open_cables(net, eager_bytes, RDMA_NET_CABLES, true);
 }
 
 void rdma_net_open(struct net *net, size_t eager_bytes)
