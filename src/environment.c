@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -51,6 +52,13 @@ const char *const tci_environment[] = {
     "TCDIST_TUNE_EVERY",
     "TCDIST_WORLD_SIZE",
     NULL,
+};
+
+const struct tci_environment_idle tci_environment_idle[] = {
+    {"MLX_METAL_FAST_SYNCH", "it is about waiting for a GPU, and memory of devices is not carried"},
+    {"MLX_MPI_LIBNAME", "no library of MPI is loaded: tcdist carries messages itself"},
+    {"CUDA_VISIBLE_DEVICES", "memory of devices is not carried"},
+    {NULL, NULL},
 };
 
 /* Letters to change, add or leave out (Levenshtein). */
@@ -128,6 +136,13 @@ static uint64_t hash_unknown(void)
             for (const char *c = name; *c != '\0'; c++)
                 hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211) + 1;
     return hash;
+}
+
+void tci_environment_tell_idle(void)
+{
+    for (const struct tci_environment_idle *idle = tci_environment_idle; idle->name != NULL; idle++)
+        if (getenv(idle->name) != NULL)
+            tci_log(TC_LOG_INFO, "%s is set, and has no effect here: %s", idle->name, idle->why);
 }
 
 void tci_environment_check(void)

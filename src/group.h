@@ -92,6 +92,7 @@ struct tci_join_how {
     bool is_from_env;
     struct tci_meeting meeting; /* what a launcher says besides; all zero: nothing */
     int connections;            /* of each link; 0: as the context has it */
+    int start_timeout_ms;       /* where neither call nor context have one; 0: none either */
     int carrier;                /* enum tci_carrier */
     struct tci_paths *paths;    /* taken over when the call does not fail at once; NULL: none */
     struct tci_keyring *keyring;

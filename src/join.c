@@ -519,6 +519,8 @@ tc_future *tci_join(tc_context *context, const tc_dist_options *options,
     join->meeting = how->meeting;
     join->meeting.side = (struct tci_side){options->side_allgather, options->side_arg};
     join->connections = how->connections;
+    if (join->options.timeout_ms == 0 && context->config.start_timeout_ms == 0)
+        join->options.timeout_ms = how->start_timeout_ms;
     join->carrier = how->carrier;
     if (how->paths != NULL) {
         join->paths = *how->paths;

@@ -11,6 +11,7 @@
 #include "backend.h"
 #include "core/base.h"
 #include "core/log.h"
+#include "environment.h"
 #include "launch/hostfile.h"
 #include "meet/meet.h"
 #include "net/addr.h"
@@ -89,6 +90,7 @@ tc_status_t tci_join_launch(const struct tci_launch *launch, tc_dist_options *op
     options->rdma_ring = launch->prefers_ring;
     how->carrier = (int)carrier;
     how->connections = launch->connections;
+    how->start_timeout_ms = launch->start_timeout_ms;
     how->meeting.ports = launch->ports;
     how->meeting.is_loose = launch->is_loose;
     how->meeting.is_local = launch->is_local;
@@ -139,6 +141,7 @@ static void say(const struct tci_launch *launch)
                 launch->url[0] != '\0' ? launch->url : "no place",
                 has_others ? "; there are variables of others too, not used: " : "",
                 launch->others);
+    tci_environment_tell_idle();
     /* MLX's own word for it. */
     if (strcmp(launch->name, "mlx") == 0 && getenv("MLX_RING_VERBOSE") != NULL)
         tc_log_set_level(TC_LOG_INFO);

@@ -34,6 +34,12 @@ static int forget(void **state)
 {
     (void)state;
     describe(NULL, NULL, NULL, NULL);
+    set("MLX_RANK", NULL);
+    set("MLX_WORLD_SIZE", NULL);
+    set("NCCL_HOST_IP", NULL);
+    set("NCCL_PORT", NULL);
+    set("MLX_NCCL_TIMEOUT", NULL);
+    set("TCDIST_START_TIMEOUT", NULL);
     return 0;
 }
 
@@ -205,6 +211,36 @@ static void a_group_that_has_failed_is_not_given_again(void **state)
     end_both(processes);
 }
 
+/* As programs of MLX's nccl backend are started, but rank 0 does not come. */
+static void the_timeout_of_nccl_is_that_of_the_start(void **state)
+{
+    static const struct {
+        const char *own, *said;
+    } rows[] = {{NULL, " within 150 ms"}, {"0.2", " within 200 ms"}};
+    char url[64], *port;
+    int listener = world_listen(url, sizeof(url));
+    tc_dist_ctx *group = NULL;
+
+    (void)state;
+    port = strrchr(url, ':') + 1;
+    set("MLX_RANK", "1");
+    set("MLX_WORLD_SIZE", "2");
+    set("NCCL_HOST_IP", "127.0.0.1");
+    set("NCCL_PORT", port);
+    set("MLX_NCCL_TIMEOUT", "150");
+    close(listener); /* nobody is there */
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        tc_context *context;
+
+        set("TCDIST_START_TIMEOUT", rows[i].own);
+        context = begin();
+        assert_int_equal(tc_dist_init_env(context, &group), TC_ERR_TIMEOUT);
+        if (strstr(tc_last_error()->message, rows[i].said) == NULL)
+            fail_msg("%s", tc_last_error()->message);
+        tc_shutdown(context);
+    }
+}
+
 static void a_group_that_was_closed_is_not_given_again(void **state)
 {
     tc_context *context = begin();
@@ -230,6 +266,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(ranks_of_a_launcher_meet_over_the_inherited_socket, forget,
                                         forget),
         cmocka_unit_test_setup_teardown(a_group_that_has_failed_is_not_given_again, forget, forget),
+        cmocka_unit_test_setup_teardown(the_timeout_of_nccl_is_that_of_the_start, forget, forget),
         cmocka_unit_test_setup_teardown(a_group_that_was_closed_is_not_given_again, forget, forget),
     };
 

@@ -1,6 +1,7 @@
 /* test_environment.c - variables that nothing reads are told of, with the one that was meant. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: timeout 600 */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,20 +19,34 @@
 
 #include "support/world.h"
 
-static unsigned warnings;
+static unsigned warnings, idle_count;
 static char last[512];
 static char ways[8][128]; /* how groups of this process have formed, as they say it */
 static unsigned ways_count;
 
-static void hear(tc_log_level_t level, const char *line, void *arg)
+/* Loops of several ranks say something at the same time. */
+static pthread_mutex_t hearing = PTHREAD_MUTEX_INITIALIZER;
+
+static void hear_one(tc_log_level_t level, const char *line)
 {
-    (void)arg;
     if (strstr(line, " stands in its group over ") != NULL && ways_count < 8)
         snprintf(ways[ways_count++], sizeof(ways[0]), "%s", line);
+    if (level == TC_LOG_INFO && strstr(line, " has no effect here: ") != NULL) {
+        idle_count++;
+        snprintf(last, sizeof(last), "%s", line);
+    }
     if (level != TC_LOG_WARN || strstr(line, "nothing reads it") == NULL)
         return;
     warnings++;
     snprintf(last, sizeof(last), "%s", line);
+}
+
+static void hear(tc_log_level_t level, const char *line, void *arg)
+{
+    (void)arg;
+    pthread_mutex_lock(&hearing);
+    hear_one(level, line);
+    pthread_mutex_unlock(&hearing);
 }
 
 static int listen_to_log(void **state)
@@ -74,6 +89,28 @@ static void a_misspelt_variable_is_told_of_once(void **state)
     unsetenv("TCDIST_ZZZZZZZZZZZZZZZZZZZZ");
     open_and_close();
     assert_int_equal(warnings, 3);
+}
+
+/* Programs of MLX set them: whoever looks at the log sees that they do nothing. */
+static void a_variable_that_has_no_effect_is_told_of(void **state)
+{
+    tc_context *context = NULL;
+    tc_dist_ctx *group = NULL;
+
+    (void)state;
+    setenv("MLX_METAL_FAST_SYNCH", "1", 1);
+    idle_count = 0;
+    tc_log_set_level(TC_LOG_INFO);
+    assert_int_equal(tc_init(&context), TC_OK);
+    assert_int_equal(tc_dist_init_env(context, &group), TC_OK);
+    tc_log_set_level(TC_LOG_WARN);
+    unsetenv("MLX_METAL_FAST_SYNCH");
+    assert_int_equal(idle_count, 1);
+    assert_non_null(
+        strstr(last, "MLX_METAL_FAST_SYNCH is set, and has no effect here: it is about"));
+    assert_int_equal(warnings, 0);
+    assert_int_equal(tc_dist_finalize(group), TC_OK);
+    tc_shutdown(context);
 }
 
 static void a_variable_that_is_read_is_not_told_of(void **state)
@@ -173,6 +210,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_misspelt_variable_is_told_of_once, listen_to_log,
+                                        listen_no_more),
+        cmocka_unit_test_setup_teardown(a_variable_that_has_no_effect_is_told_of, listen_to_log,
                                         listen_no_more),
         cmocka_unit_test_setup_teardown(a_variable_that_is_read_is_not_told_of, listen_to_log,
                                         listen_no_more),

@@ -140,6 +140,25 @@ static void keys_are_not_shown_and_misspelt_names_are(void **state)
     tool_close(&run);
 }
 
+static void what_has_no_effect_is_said(void **state)
+{
+    static const char *const pairs[] = {"MLX_MPI_LIBNAME", "libmpi.so", "CUDA_VISIBLE_DEVICES", "0",
+                                        NULL};
+    struct tool_run run;
+
+    (void)state;
+    run_in(&run, pairs, (const char *const[]){"tcinfo", NULL});
+    assert_int_equal(run.exit_code, 0);
+    must_have(run.out.data, "MLX_MPI_LIBNAME=libmpi.so   no effect here: no library of MPI");
+    must_have(run.out.data, "CUDA_VISIBLE_DEVICES=0   no effect here: memory of devices");
+    assert_null(strstr(run.out.data, "MLX_METAL_FAST_SYNCH"));
+    tool_close(&run);
+
+    run_in(&run, pairs, (const char *const[]){"tcinfo", "--json", NULL});
+    must_have(run.out.data, "\"idle\":\t\"no library of MPI");
+    tool_close(&run);
+}
+
 static void words_are_too_much(void **state)
 {
     struct tool_run run;
@@ -159,6 +178,7 @@ int main(void)
         cmocka_unit_test(json_has_the_same),
         cmocka_unit_test(a_wrong_environment_is_told_and_is_exit_code_1),
         cmocka_unit_test(keys_are_not_shown_and_misspelt_names_are),
+        cmocka_unit_test(what_has_no_effect_is_said),
         cmocka_unit_test(words_are_too_much),
     };
 

@@ -19,6 +19,7 @@ struct tci_launch {
     int listen_fd;           /* of rank 0: inherited; -1: none */
     char listen_url[300];    /* of another rank: where it listens; "": beside */
     int connections;         /* of each link; 0: nothing is said */
+    int start_timeout_ms;    /* how long ranks may take to come; 0: nothing is said */
     int ports;               /* as in struct tci_meeting */
     bool is_local, is_loose; /* as there */
     char advertise[256];     /* of rank 0: the host by which the others reach it; "" */

@@ -110,6 +110,8 @@ static tc_status_t read_jaccl(struct tci_launch *launch, struct tci_error *error
 static tc_status_t read_nccl(struct tci_launch *launch, struct tci_error *error)
 {
     struct tci_launch_number port = {.name = "NCCL_PORT", .low = 1, .high = 65535};
+    /* Of the connections by which NCCL begins: milliseconds. */
+    struct tci_launch_number timeout = {.name = "MLX_NCCL_TIMEOUT", .low = 1, .high = INT_MAX};
     const char *host = NULL;
     int number = 0;
     tc_status_t status = tci_launch_place(launch, rank_name(), "MLX_WORLD_SIZE", error);
@@ -119,6 +121,8 @@ static tc_status_t read_nccl(struct tci_launch *launch, struct tci_error *error)
     status = tci_launch_need(launch, "NCCL_HOST_IP", &host, error);
     if (status == TC_OK)
         status = tci_launch_need_number(launch, &port, &number, error);
+    if (status == TC_OK)
+        status = tci_launch_may_number(launch, &timeout, &launch->start_timeout_ms, error);
     return status == TC_OK ? tci_launch_meet_at(launch, host, number, error) : status;
 }
 

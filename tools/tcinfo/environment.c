@@ -41,6 +41,20 @@ static void read_variable(const char *setting, struct variable *out)
     }
 }
 
+static void find_idle(struct environment_facts *environment)
+{
+    for (const struct tci_environment_idle *idle = tci_environment_idle; idle->name != NULL;
+         idle++) {
+        struct variable *variable = &environment->at[environment->count];
+
+        *variable = (struct variable){.value = getenv(idle->name), .idle = idle->why};
+        if (variable->value == NULL)
+            continue;
+        snprintf(variable->name, sizeof(variable->name), "%s", idle->name);
+        environment->count++;
+    }
+}
+
 /* A context is made, and what that says is kept: the library's own words. */
 static void try_settings(struct environment_facts *environment)
 {
@@ -55,17 +69,20 @@ static void try_settings(struct environment_facts *environment)
 
 bool find_environment(struct environment_facts *environment)
 {
-    size_t count = 0;
+    size_t count = 0, idle = 0;
 
     *environment = (struct environment_facts){.size = 1};
     for (char **at = environ; at != NULL && *at != NULL; at++)
         count += strncmp(*at, PREFIX, strlen(PREFIX)) == 0;
-    environment->at = tci_alloc_array(count + 1, sizeof(*environment->at));
+    while (tci_environment_idle[idle].name != NULL)
+        idle++;
+    environment->at = tci_alloc_array(count + idle + 1, sizeof(*environment->at));
     if (environment->at == NULL)
         return false;
     for (char **at = environ; at != NULL && *at != NULL && environment->count < count; at++)
         if (strncmp(*at, PREFIX, strlen(PREFIX)) == 0)
             read_variable(*at, &environment->at[environment->count++]);
+    find_idle(environment);
     try_settings(environment);
     find_launcher(environment);
     return true;

@@ -83,6 +83,7 @@ struct variable {
     char name[64];
     const char *value;   /* borrowed; NULL: not shown */
     const char *nearest; /* of one that nothing reads: what is meant, or ""; else NULL */
+    const char *idle;    /* of one that has no effect here: why; else NULL */
 };
 
 struct environment_facts {

@@ -122,7 +122,9 @@ static void add_environment(cJSON *document, const struct environment_facts *env
         cJSON_AddStringToObject(item, "name", variable->name);
         if (variable->value != NULL)
             cJSON_AddStringToObject(item, "value", variable->value);
-        cJSON_AddBoolToObject(item, "read", variable->nearest == NULL);
+        cJSON_AddBoolToObject(item, "read", variable->nearest == NULL && variable->idle == NULL);
+        if (variable->idle != NULL)
+            cJSON_AddStringToObject(item, "idle", variable->idle);
         if (variable->nearest != NULL && variable->nearest[0] != '\0')
             cJSON_AddStringToObject(item, "nearest", variable->nearest);
         cJSON_AddItemToArray(variables, item);

@@ -99,6 +99,8 @@ static void print_variable(const struct variable *variable)
         printf("   nothing reads it: is %s meant?", variable->nearest);
     else if (variable->nearest != NULL)
         printf("   nothing reads it");
+    else if (variable->idle != NULL)
+        printf("   no effect here: %s", variable->idle);
     printf("\n");
 }
 
