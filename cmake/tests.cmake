@@ -146,6 +146,13 @@ target_sources(test_tcdump_slow PRIVATE
 target_include_directories(test_tcdump_slow PRIVATE tools/tcdump)
 target_link_libraries(test_tcdump_slow PRIVATE tools_shared)
 
+# The rendezvous over the simulator's sockets, watches and clock (tests/support/tcp_sim.h).
+foreach(call recv send shutdown close tci_sock_listen tci_sock_connect tci_sock_connect_result
+        tci_sock_accept tci_sock_tune tci_sock_local tci_watch_add tci_watch_change tci_watch_del
+        tci_loop_exec)
+    target_link_options(test_sim_start PRIVATE -Wl,--wrap=${call})
+endforeach()
+
 # Hosts in networks of their own, as chaos has them.
 foreach(name test_tcrun_ssh test_tcdoctor test_tcconfig)
     target_sources(${name} PRIVATE tests/chaos/lab.c tests/chaos/wan.c)
