@@ -3,6 +3,7 @@
 /* test: timeout 300 */
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -193,6 +194,8 @@ static void mistakes_in_options_exit_with_2_and_a_hint(void **state)
         {"tcrun", "-n2", "--rendezvous=here", "true"},
         {"tcrun", "-np", "0", "true"},
         {"tcrun", "-np"},
+        {"tcrun", "-n2", "--mpi-arg=--oversubscribe", "true"},
+        {"tcrun", "-n2", "--nccl-port=70000", "true"},
     };
 
     (void)state;
@@ -208,6 +211,71 @@ static void mistakes_in_options_exit_with_2_and_a_hint(void **state)
         assert_non_null(strstr(run.err.data, "--help"));
         tool_close(&run);
     }
+}
+
+static void put_file(const char *folder, const char *name, mode_t mode, const char *text)
+{
+    char path[128];
+    int fd;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, mode);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+}
+
+static void look_there_first(void *folder)
+{
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s:%s", (const char *)folder, getenv("PATH"));
+    setenv("PATH", path, 1);
+}
+
+/* Scripts that cannot be executed are run as mlx.launch runs them. */
+static void scripts_of_python_are_run_by_it(void **state)
+{
+    char folder[] = "/tmp/tcrun_python_XXXXXX", cwd[64], command[64], found[64];
+    struct tool_setup setup = {.prepare = look_there_first, .arg = folder};
+    struct tool_run run;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    put_file(folder, "python3", 0755, "#!/bin/sh\necho python3 runs \"$@\"\n");
+    put_file(folder, "train.py", 0644, "nothing\n");
+    put_file(folder, "own.py", 0755, "#!/bin/sh\necho by itself \"$@\"\n");
+    snprintf(cwd, sizeof cwd, "--cwd=%s", folder);
+    snprintf(found, sizeof found, "%s/python3\n", folder);
+
+    tool_start(&run, &setup, TCRUN("-n1", cwd, "train.py", "-x", "2"));
+    tool_finish(&run);
+    assert_string_equal(run.out.data, "[0] python3 runs train.py -x 2\n");
+    tool_close(&run);
+
+    snprintf(command, sizeof command, "%s/own.py", folder);
+    tool_start(&run, &setup, TCRUN("-n1", command, "1"));
+    tool_finish(&run);
+    assert_string_equal(run.out.data, "[0] by itself 1\n");
+    tool_close(&run);
+
+    tool_start(&run, &setup, TCRUN("-n1", cwd, "--python=echo", "train.py", "1"));
+    tool_finish(&run);
+    assert_string_equal(run.out.data, "[0] train.py 1\n");
+    tool_close(&run);
+
+    tool_start(&run, &setup, TCRUN("--print-python"));
+    tool_finish(&run);
+    assert_int_equal(run.exit_code, 0);
+    assert_string_equal(run.out.data, found);
+    tool_close(&run);
+
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(command, sizeof command, "%s/%s", folder,
+                 (const char *const[]){"python3", "train.py", "own.py"}[i]);
+        unlink(command);
+    }
+    rmdir(folder);
 }
 
 static void np_of_mpirun_is_understood(void **state)
@@ -475,6 +543,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(environment_and_directory_are_as_asked),
         cmocka_unit_test(options_after_the_command_belong_to_it),
         cmocka_unit_test(mistakes_in_options_exit_with_2_and_a_hint),
+        cmocka_unit_test(scripts_of_python_are_run_by_it),
         cmocka_unit_test(np_of_mpirun_is_understood),
         cmocka_unit_test(to_encrypt_takes_a_key_from_anywhere),
         cmocka_unit_test(help_and_version_succeed),

@@ -126,6 +126,33 @@ static void programs_of_mlx_and_torch_know_theirs(void **state)
     tool_close(&run);
 }
 
+/* Each rank of a host has a device; one that the user names stays. */
+static void programs_of_mlx_on_nccl_know_theirs(void **state)
+{
+    static const char show[] =
+        "echo $MLX_RANK $MLX_WORLD_SIZE $NCCL_HOST_IP $NCCL_PORT $CUDA_VISIBLE_DEVICES";
+    struct tool_run run;
+
+    (void)state;
+    tool_start(
+        &run, NULL,
+        TCRUN("--backend=nccl", "--nccl-port=12345", "--starting-port=5000", "sh", "-c", show));
+    tool_finish(&run);
+    assert_int_equal(run.exit_code, 0);
+    tool_says(&run, "[0] 0 3 127.0.0.1 12345 0\n");
+    tool_says(&run, "[1] 1 3 127.0.0.1 12345 1\n");
+    tool_says(&run, "[2] 2 3 127.0.0.1 12345 0\n");
+    tool_close(&run);
+
+    tool_start(&run, NULL,
+               TCRUN("--backend=nccl", "--env=CUDA_VISIBLE_DEVICES=5", "--starting-port=5000", "sh",
+                     "-c", show));
+    tool_finish(&run);
+    assert_int_equal(run.exit_code, 0);
+    tool_says(&run, "[1] 1 3 127.0.0.1 5000 5\n");
+    tool_close(&run);
+}
+
 static void devices_are_listed_for_jaccl(void **state)
 {
     static const char *const argv[] = {"tcrun",
@@ -136,6 +163,7 @@ static void devices_are_listed_for_jaccl(void **state)
                                        "sh",
                                        "-c",
                                        "echo $MLX_RANK $MLX_JACCL_COORDINATOR $MLX_JACCL_RING "
+                                       "$MLX_DISTRIBUTED_BACKEND "
                                        "$(cat $MLX_IBV_DEVICES)",
                                        NULL};
     struct tool_setup setup = {
@@ -149,8 +177,12 @@ static void devices_are_listed_for_jaccl(void **state)
     tool_finish(&run);
 
     assert_int_equal(run.exit_code, 0);
-    tool_says(&run, "[0] 0 127.0.0.1:32323 1 [[null, [\"a\", \"b\"]], [[\"c\", \"d\"], null]]\n");
-    tool_says(&run, "[1] 1 127.0.0.1:32323 1 [[null, [\"a\", \"b\"]], [[\"c\", \"d\"], null]]\n");
+    tool_says(
+        &run,
+        "[0] 0 127.0.0.1:32323 1 jaccl-ring [[null, [\"a\", \"b\"]], [[\"c\", \"d\"], null]]\n");
+    tool_says(
+        &run,
+        "[1] 1 127.0.0.1:32323 1 jaccl-ring [[null, [\"a\", \"b\"]], [[\"c\", \"d\"], null]]\n");
     tool_close(&run);
 }
 
@@ -416,6 +448,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_of_several_hosts_know_their_place),
         cmocka_unit_test(programs_of_mlx_and_torch_know_theirs),
+        cmocka_unit_test(programs_of_mlx_on_nccl_know_theirs),
         cmocka_unit_test(devices_are_listed_for_jaccl),
         cmocka_unit_test(a_group_forms_across_hosts),
         cmocka_unit_test(what_would_be_run_is_said),

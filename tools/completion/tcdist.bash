@@ -23,7 +23,7 @@ _tcdist_takes_value()
     case $1 in
     -n | -p | --env | --cwd | --hosts | --hostfile | --ssh | --rendezvous | --key | --backend | \
         --stdin | --timeline | --ranks | --repeat-hosts | --connections-per-ip | \
-        --starting-port | --remote-tcrun | --timeout-kill | --heartbeat | --connect-timeout)
+        --starting-port | --nccl-port | --python | --remote-tcrun | --timeout-kill | --heartbeat | --connect-timeout)
         return 0
         ;;
     esac

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "command_line.h"
+#include "python.h"
 
 /* A rank takes two processes and three descriptors of tcrun; more than this is a typing error. */
 enum { RANKS_MAX = 4096, GRACE_SECONDS = 5, SECONDS_MAX = 1000000 };
@@ -28,6 +29,11 @@ enum {
     KEY_HOSTFILE,
     KEY_REPEAT,
     KEY_CONNECTIONS,
+    KEY_NCCL_PORT,
+    KEY_PYTHON,
+    KEY_PRINT_PYTHON,
+    KEY_MPI_ARG,
+    KEY_VERIFY,
     KEY_BACKEND,
     KEY_SSH,
     KEY_REMOTE,
@@ -73,12 +79,18 @@ static const struct argp_option argp_options[] = {
      "First port for programs that use MLX or torch (default: 32323, or free ports where all "
      "ranks are on this host)",
      0},
+    {"nccl-port", KEY_NCCL_PORT, "PORT", 0,
+     "Where rank 0 of programs with MLX's nccl backend listens (default: the first port)", 0},
+    {"python", KEY_PYTHON, "PATH", 0,
+     "Run COMMAND, a script, by this (default: python3 for a file .py that can't be executed)", 0},
     {NULL, 0, NULL, 0, "Input and output:", 3},
     {"stdin", KEY_INPUT, "all|0|none", 0, "Which ranks read standard input (default: all)", 0},
     {"no-prefix", KEY_NO_PREFIX, NULL, 0, "Do not print the rank in front of each line", 0},
     {"timeline", KEY_TIMELINE, "FILE", 0,
      "Collect the traces of all ranks and write a timeline to FILE: a page if it ends in .html, "
      "else JSON",
+     0},
+    {"print-python", KEY_PRINT_PYTHON, NULL, 0, "Print which python runs scripts here, and exit",
      0},
     {"print-command", KEY_PRINT, NULL, 0, "Print what would be run, and run nothing", 0},
     {"verbose", KEY_VERBOSE, NULL, 0, "Report when and how ranks start and end", 0},
@@ -89,6 +101,8 @@ static const struct argp_option argp_options[] = {
      "Give up a host that has been silent for this long; 0: never (default: 3)", 0},
     {"connect-timeout", KEY_CONNECT, "SECONDS", 0,
      "Give up on a host that has not answered after this time (default: 30)", 0},
+    {"mpi-arg", KEY_MPI_ARG, "ARG", OPTION_HIDDEN, NULL, 0},            /* of mlx.launch */
+    {"no-verify-script", KEY_VERIFY, NULL, OPTION_HIDDEN, NULL, 0},     /* nothing is verified */
     {"trouble-exit", KEY_TROUBLE_EXIT, "CODE", OPTION_HIDDEN, NULL, 0}, /* of tcdoctor */
     {0},
 };
@@ -175,6 +189,9 @@ static error_t parse_host_option(int key, char *arg, struct argp_state *state)
     case 'p':
         options->starting_port = parse_number(arg, 65535, "port", state);
         return 0;
+    case KEY_NCCL_PORT:
+        options->nccl_port = parse_number(arg, 65535, "port", state);
+        return 0;
     case KEY_BACKEND:
         options->backend = arg;
         return 0;
@@ -189,6 +206,11 @@ static error_t parse_host_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_CONNECT:
         options->connect_ms = parse_seconds(arg, state);
+        return 0;
+    case KEY_MPI_ARG:
+        argp_error(state, "--mpi-arg is for mpirun, which starts no rank here");
+        return 0;
+    case KEY_VERIFY:
         return 0;
     case KEY_TROUBLE_EXIT:
         options->trouble_exit = (int)parse_number(arg, 125, "exit code", state);
@@ -207,6 +229,8 @@ static void finish(struct options *options, struct argp_state *state)
         argp_error(state, "the number of ranks is missing: -n N, or name hosts");
     if (options->command == NULL)
         argp_error(state, "the command to run is missing");
+    if (!python_take(options))
+        argp_failure(state, EXIT_TROUBLE, 0, "no memory left");
     wrong = options_settle(options, why);
     if (wrong != NULL)
         argp_error(state, "%s", wrong);
@@ -231,6 +255,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_PRINT:
         options->prints_command = true;
         return 0;
+    case KEY_PYTHON:
+        options->python = arg;
+        return 0;
+    case KEY_PRINT_PYTHON:
+        exit(python_print(options) ? EXIT_SUCCESS : EXIT_NOT_FOUND);
     case KEY_ENV:
         add_env(options, arg, state);
         return 0;
@@ -303,6 +332,7 @@ void options_fini(struct options *options)
     world_fini(&options->world);
     hosts_fini(&options->hosts);
     free(options->env);
-    options->env = NULL;
+    free(options->script);
+    options->env = options->script = NULL;
     explicit_bzero(options->key, sizeof options->key);
 }

@@ -23,6 +23,8 @@ struct options {
     unsigned connections;   /* for each address of a rank */
     unsigned starting_port; /* the first of those that programs other than tcdist's listen at */
     const char *backend;    /* NULL: any */
+    unsigned nccl_port;     /* where rank 0 of MLX's nccl backend listens; 0: starting_port */
+    const char *python;     /* what runs the command, which is a script; NULL: see python.h */
     const char *library_backend; /* the same as tcdist calls it; NULL: nothing is said */
     const char *ssh;             /* the command, in words */
     const char
@@ -43,6 +45,7 @@ struct options {
     bool encrypts;
     int trouble_exit; /* instead of EXIT_TROUBLE, for a program whose ranks mean something by it */
     char **command;   /* NULL at its end, as for exec */
+    char **script;    /* owned: the command where python runs it; NULL: nothing does */
 };
 
 /* Exit codes of tcrun itself; other codes are those of a rank. */

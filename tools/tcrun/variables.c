@@ -90,6 +90,17 @@ static void add_torch(struct list *list, const struct options *options, unsigned
     }
 }
 
+/* Each rank of a host has a device of its own, unless an option or the host file say which. */
+static void add_device(struct list *list, const struct options *options, unsigned rank)
+{
+    static const char name[] = "CUDA_VISIBLE_DEVICES=";
+
+    for (size_t i = 0; i < list->count; i++)
+        if (strncmp(list->at[i], name, strlen(name)) == 0)
+            return;
+    add(list, "%s%u", name, options->world.places[rank].local_rank);
+}
+
 /* What mlx.launch sets, beside files. */
 static void add_mlx(struct list *list, const struct options *options, unsigned rank)
 {
@@ -102,12 +113,15 @@ static void add_mlx(struct list *list, const struct options *options, unsigned r
     if (options_is_jaccl(options)) {
         add(list, "MLX_JACCL_COORDINATOR=%s%s%s:%u", is_six ? "[" : "", address, is_six ? "]" : "",
             options->starting_port);
+        add(list, "MLX_DISTRIBUTED_BACKEND=%s", options->backend);
         if (strcmp(options->backend, "jaccl-ring") == 0)
             add(list, "MLX_JACCL_RING=1");
     } else if (strcmp(options->backend, "nccl") == 0) {
         add(list, "MLX_WORLD_SIZE=%u", options->world.ranks);
         add(list, "NCCL_HOST_IP=%s", address);
-        add(list, "NCCL_PORT=%u", options->starting_port);
+        add(list, "NCCL_PORT=%u",
+            options->nccl_port != 0 ? options->nccl_port : options->starting_port);
+        add_device(list, options, rank);
     }
 }
 
