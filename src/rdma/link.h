@@ -172,6 +172,7 @@ struct tci_rdma_link {
     struct ibv_qp *qp;            /* owned */
     struct tci_rdma_crypt *crypt; /* owned, with the queue pair; NULL: nothing is sealed */
     uint32_t psn, inline_max;
+    unsigned mtu;                    /* of packets, once both cards are known */
     int cqe;                         /* entries of the completion queue that are its */
     struct tci_rdma_chunk *out, *in; /* owned: slots */
     struct tci_rdma_work works[TCI_RDMA_QUEUE];

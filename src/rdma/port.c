@@ -45,7 +45,7 @@ static const struct {
                             "too early?"},
     {IBV_WC_REM_OP_ERR, "its device could not carry the request out"},
     {IBV_WC_RETRY_EXC_ERR, "no acknowledgement came: look at the link, the cable and the switch, "
-                           "and whether its host runs"},
+                           "also at its MTU, and whether its host runs"},
     {IBV_WC_RNR_RETRY_EXC_ERR, "it had no receive posted"},
     {IBV_WC_FATAL_ERR, "the device has failed"},
     {IBV_WC_RESP_TIMEOUT_ERR, "the answer of its device took too long"},

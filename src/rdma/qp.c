@@ -150,13 +150,13 @@ static enum ibv_mtu mtu_of(unsigned bytes)
     return mtu;
 }
 
-static bool to_rtr(struct tci_rdma_link *link, const struct tci_rdma_card *card, unsigned mtu)
+static bool to_rtr(struct tci_rdma_link *link, const struct tci_rdma_card *card)
 {
     const struct tci_rdma *rdma = link->rdma;
     bool is_routed = rdma->choice.port.link_layer == IBV_LINK_LAYER_ETHERNET ||
                      memcmp(card->gid, rdma->choice.gid.gid.raw, 8) != 0; /* another subnet */
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
-                               .path_mtu = mtu_of(mtu),
+                               .path_mtu = mtu_of(link->mtu),
                                .dest_qp_num = card->qpn,
                                .rq_psn = card->psn,
                                .max_dest_rd_atomic = 1,
@@ -207,7 +207,8 @@ const char *tci_rdma_qp_connect(struct tci_rdma_link *link, const struct tci_rdm
     if (card->kind != own.kind)
         return "its address is of another kind (RoCE v1, v2 or InfiniBand): choose by gid=";
     link->cables = (uint8_t)(card->cables & own.cables);
-    if (!to_rtr(link, card, (unsigned)tci_min(card->mtu, own.mtu)) || !to_rts(link))
+    link->mtu = 128u << mtu_of((unsigned)tci_min(card->mtu, own.mtu));
+    if (!to_rtr(link, card) || !to_rts(link))
         return "its address cannot be reached from here by this device";
     return NULL;
 }

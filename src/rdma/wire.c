@@ -83,6 +83,8 @@ static const char *check(const struct tci_rdma_head *head)
                    : "a credit of the wrong length";
     case TCI_RDMA_FURTHER:
         return len == TCI_RDMA_RANGE_BYTES ? NULL : "a credit of the wrong length";
+    case TCI_RDMA_HELLO: /* as long as a packet can be */
+        return NULL;
     case TCI_RDMA_NOTICE:
         return len == TCI_NOTICE_BYTES ? NULL : "a notice of the wrong length";
     default:

@@ -49,6 +49,8 @@ void fake_look_for(const void *bytes, size_t len);
 void fake_hold(bool is_held);
 /* Whether packets find their way. */
 void fake_path(bool stands);
+/* Packets with more bytes of data than this get nowhere; 0: all that ports can send. */
+void fake_switch(unsigned mtu);
 /* The first device's port goes down (or up): packets get nowhere, and an event tells. */
 void fake_port(bool is_up);
 /* The devices are taken out: everything is flushed, every call fails. */
@@ -152,7 +154,7 @@ struct fake_world {
     const void *marker;
     size_t marker_len;
     bool is_held, is_cut, is_removed, refuses_qps, refuses_growth;
-    unsigned regions_max;
+    unsigned regions_max, switch_mtu;
     size_t region_bytes_max;
     struct fake_counts counts;
 };

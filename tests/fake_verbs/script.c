@@ -22,7 +22,7 @@ void fake_setup(const struct fake_device *devices, unsigned count)
     world->counts.marked = 0;
     world->is_held = world->is_cut = world->is_removed = false;
     world->refuses_qps = world->refuses_growth = false;
-    world->regions_max = 0;
+    world->regions_max = world->switch_mtu = 0;
     world->region_bytes_max = 0;
     world->counts.regions_most = world->counts.regions;
     world->counts.sends = world->counts.writes = world->counts.registered = 0;
@@ -77,6 +77,13 @@ void fake_path(bool stands)
 {
     pthread_mutex_lock(&world->lock);
     world->is_cut = !stands;
+    pthread_mutex_unlock(&world->lock);
+}
+
+void fake_switch(unsigned mtu)
+{
+    pthread_mutex_lock(&world->lock);
+    world->switch_mtu = mtu;
     pthread_mutex_unlock(&world->lock);
 }
 

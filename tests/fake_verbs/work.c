@@ -220,6 +220,17 @@ static enum ibv_wc_status deliver(struct fake_qp *qp, struct fake_qp *peer,
     return IBV_WC_SUCCESS;
 }
 
+/* Both ends have to cut messages alike. */
+static bool fits_path(const struct fake_qp *qp, const struct fake_qp *peer,
+                      const struct fake_work *work)
+{
+    size_t packet = tci_min(length_of(work), 128u << qp->attr.path_mtu);
+
+    if (qp->attr.path_mtu != peer->attr.path_mtu)
+        world->counts.mistakes++;
+    return world->switch_mtu == 0 || packet <= world->switch_mtu;
+}
+
 static bool meets_fate(const struct fake_work *work)
 {
     if (world->script.nth == 0 ||
@@ -245,6 +256,10 @@ static bool carry_out(struct fake_qp *qp)
         if (qp->attr.rnr_retry < 7)
             fail(qp, IBV_WC_RNR_RETRY_EXC_ERR);
         return qp->attr.rnr_retry < 7;
+    }
+    if (!fits_path(qp, peer, work)) {
+        fail(qp, IBV_WC_RETRY_EXC_ERR);
+        return true;
     }
     is_met = meets_fate(work);
     if (is_met && world->script.fate != FAKE_IS_CHANGED) {

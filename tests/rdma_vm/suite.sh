@@ -80,10 +80,11 @@ case_loss()
 
 # ---- tcdist --------------------------------------------------------------------------------------
 
-port=24000
+port=24000 log=error settings=()
 
 # ranks N COMMAND...: N ranks, each on the device of its number, that meet at rdma://.  Their output
-# goes to $work/rank.N, their processes into pids; the caller waits.
+# goes to $work/rank.N, their processes into pids; the caller waits.  log is what they say, and
+# settings[N] what else a rank wants of its device.
 ranks()
 {
     local size=$1 r
@@ -92,8 +93,8 @@ ranks()
     port=$((port + 1))
     for ((r = 0; r < size; r++)); do
         env TCDIST_RANK="$r" TCDIST_WORLD_SIZE="$size" TCDIST_RENDEZVOUS="rdma://10.77.0.1:$port" \
-            TCDIST_RDMA="1,device=rxe$r" TCDIST_SHM=0 TCDIST_TIMEOUT=60 TCDIST_LOG=error \
-            timeout 60 "$@" >"$work/rank.$r" 2>&1 &
+            TCDIST_RDMA="1,device=rxe$r${settings[r]-}" TCDIST_SHM=0 TCDIST_TIMEOUT=60 \
+            TCDIST_LOG="$log" timeout 60 "$@" >"$work/rank.$r" 2>&1 &
         pids+=("$!")
     done
     started+=("${pids[@]}")
@@ -224,6 +225,46 @@ case_lossy()
     await_ranks && grep -q '^# wrong elements: 0' "$work/rank.0"
     status=$?
     tc qdisc del dev eth0 root
+    return "$status"
+}
+
+# agree MTU: two ranks sum 64 KiB over RDMA, and both say that packets have so many bytes.
+agree()
+{
+    local before r
+    local -x log=debug
+    before=$(sent rxe1)
+    ranks 2 "$build/${perf[0]}" "${perf[@]:1}" -b 64K -e 64K --op allreduce
+    await_ranks || return
+    for r in 0 1; do
+        grep -q "is reached over RDMA, .* in packets of $1 bytes" "$work/rank.$r" ||
+            fail "rank $r: $(grep RDMA "$work/rank.$r")" || return
+    done
+    grep -q '^# wrong elements: 0' "$work/rank.0" || fail "$(tail "$work/rank.0")" || return
+    [[ $(($(sent rxe1) - before)) -gt 100 ]] || fail "no packets"
+}
+
+# A switch between ports that differ, and one that takes less than both of them.
+mtus()
+{
+    local listed settings=()
+    ip link set eth1 mtu 1500 && listed=$(TCDIST_RDMA=1 "$build/tools/tcinfo") || return
+    [[ $(grep -c 'port 1: active, ethernet, RC, MTU 1024, software' <<<"$listed") -eq 1 ]] ||
+        fail "$listed" || return
+    agree 1024 || return
+    ip link set eth1 mtu 4200 || return
+    settings=('' ',mtu=1024')
+    agree 1024
+}
+
+case_mtu()
+{
+    local status
+    ip link set port1 mtu 1500 || return
+    mtus
+    status=$?
+    ip link set eth1 mtu 4200
+    ip link set port1 mtu 4200
     return "$status"
 }
 
