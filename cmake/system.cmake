@@ -52,6 +52,7 @@ tcdist_choose(src/loop/sched.c src/loop/sched_posix.c
 
 tcdist_choose(src/net/acks.c src/net/acks_posix.c
     "netinet/tcp.h;linux/sockios.h" "TCP_INFO;SIOCOUTQ")
+tcdist_choose(src/net/host.c src/net/host_posix.c sched.h setns) # namespaces of networks
 tcdist_choose(src/net/iface_list.c src/net/iface_list_posix.c
     "ifaddrs.h;net/if.h" "getifaddrs;IFF_UP")
 tcdist_choose(src/net/socket.c src/net/socket_posix.c

@@ -341,4 +341,11 @@ if(NOT TCDIST_SANITIZE)
         ${house}/install/check_install.sh ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
 endif()
 
+if(NOT TCDIST_SANITIZE AND NOT TCDIST_POSIX_ONLY AND TCDIST_EXAMPLES AND
+   CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    tcdist_add_house_test(posix ${house}/check_posix.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}
+        ${CMAKE_C_COMPILER} ${CMAKE_C_COMPILER_LAUNCHER})
+    set_tests_properties(posix PROPERTIES TIMEOUT 600 PROCESSORS 2)
+endif()
+
 include(cmake/rdma_vm.cmake)

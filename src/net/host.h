@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 /* Equal for processes of one boot of one kernel and of one network namespace: they reach each
- * other by loopback.  Where the system does not say, a number of this process alone. */
+ * other by loopback.  Where the system does not say, a number of this process alone; and of a
+ * system without such things, equal where name and addresses are. */
 uint64_t tci_host_id(void);
 
 #endif
