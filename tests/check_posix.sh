@@ -109,7 +109,8 @@ group() {
     while [ "$rank" -lt "$1" ]; do
         from=$posix
         [ "$rank" -eq 1 ] && from=$2
-        TCDIST_RANK=$rank TCDIST_WORLD_SIZE=$1 TCDIST_RENDEZVOUS=file://$work/meet TCDIST_TIMEOUT=60 \
+        TCDIST_RANK=$rank TCDIST_WORLD_SIZE=$1 TCDIST_TIMEOUT=60 \
+            TCDIST_RENDEZVOUS=file://$work/meet \
             "$from/examples/digits" --epochs=2 --data="$source_dir/examples/digits/digits.csv.gz" \
             --weights="$work/weights.$rank" &
         pids="$pids $!"

@@ -149,7 +149,8 @@ TC_API tc_status_t tc_poll(tc_context *context, int timeout_ms);
 
 /* A descriptor that becomes readable when there is work for tc_dispatch(); for a host loop that
  * watches one descriptor instead of lending a reactor.  -1 with TC_LOOP_THREAD or a reactor.
- * Owned by the context. */
+ * Owned by the context.  On a system without epoll the first call starts a thread that watches for
+ * it; -1, too, where there is none to be had. */
 TC_API int tc_fd(tc_context *context);
 
 /* Milliseconds until tc_dispatch() is due even if the descriptor stays silent; -1: no deadline. */

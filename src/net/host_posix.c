@@ -29,11 +29,11 @@ static void add_address(void *id, const struct tci_iface *iface)
 uint64_t tci_host_id(void)
 {
     uint64_t id = 0xcbf29ce484222325u;
-    struct utsname system;
+    struct utsname names;
 
-    if (uname(&system) >= 0) {
-        for (size_t len = 0; system.nodename[len] != '\0'; len++)
-            id = hash(id, &system.nodename[len], 1);
+    if (uname(&names) >= 0) {
+        for (size_t len = 0; names.nodename[len] != '\0'; len++)
+            id = hash(id, &names.nodename[len], 1);
     }
     tci_iface_each(add_address, &id);
     return id;
