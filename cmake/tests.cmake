@@ -329,6 +329,7 @@ if(NOT TCDIST_SANITIZE)
         /usr/bin/python3 ${house}/check_ffi.py $<TARGET_FILE:tcdist>)
     tcdist_add_house_test(package
         ${house}/install/check_package.sh ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
+    tcdist_add_house_test(systemd ${house}/systemd/check_units.sh ${PROJECT_BINARY_DIR})
     set(manifest ${PROJECT_SOURCE_DIR}/examples/kubernetes/job.yaml)
     tcdist_add_house_test(kubernetes_manifest
         /usr/bin/python3 ${house}/kubernetes/check_manifest.py ${manifest})
