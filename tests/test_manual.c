@@ -95,6 +95,40 @@ static void threads_share_a_loop_that_each_of_them_turns(void **state)
     world_close(&world);
 }
 
+/* ---- Waits that end with the next message ---------------------------------------------------- */
+
+/* Both ranks' messages lie there when the first of them waits, so no wait takes a whole turn.  What
+ * else there is has its turn all the same: a call that the other rank never makes comes to its
+ * deadline. */
+static void a_deadline_comes_among_waits_that_end_at_once(void **state)
+{
+    struct world world;
+    tc_options brief;
+    tc_future *lonely;
+
+    (void)state;
+    open_manual(&world, 2);
+    tc_options_default(&brief);
+    brief.timeout_ms = 200;
+    lonely = tc_barrier_async(world.group[0], 1000000, &brief);
+    for (uint64_t tag = 0; tc_future_test(lonely) == TC_PENDING; tag++) {
+        int64_t values[2] = {(int64_t)tag, 1};
+        tc_future *futures[2];
+
+        for (int r = 0; r < 2; r++)
+            futures[r] = sum_on(&world, r, tag % 1000, &values[r]);
+        for (int r = 0; r < 2; r++) {
+            assert_int_equal(world_wait(&world, futures[r]), TC_OK);
+            assert_int_equal(values[r], (int64_t)tag + 1);
+            tc_future_release(futures[r]);
+        }
+    }
+    assert_int_equal(tc_future_test(lonely), TC_ERR_TIMEOUT);
+    assert_non_null(strstr(tc_future_error(lonely)->message, "rank 1"));
+    tc_future_release(lonely);
+    world_close(&world);
+}
+
 /* ---- poll(2) alone -------------------------------------------------------------------------- */
 
 /* Sleep until one of the loops has work, and do it; the one place that waits. */
@@ -255,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_thread_is_made),
         cmocka_unit_test(threads_share_a_loop_that_each_of_them_turns),
+        cmocka_unit_test(a_deadline_comes_among_waits_that_end_at_once),
         cmocka_unit_test(poll_alone_drives_a_group_of_two),
         cmocka_unit_test(a_chain_of_a_thousand_allreduces_needs_no_waiter),
         cmocka_unit_test(a_loop_with_a_thread_is_not_turned_by_others),

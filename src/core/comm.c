@@ -254,6 +254,7 @@ void tci_comm_fini(struct tci_comm *comm)
 {
     TC_ASSERT(tci_list_is_empty(&comm->ops));
     tci_trace_group_left(comm->context->trace, comm->group);
+    comm->exec->ops->timer_clear(comm->exec, &comm->alarm);
     tci_beat_fini(comm);
     tci_free(comm->verdict.trial);
     comm->verdict.trial = NULL;

@@ -11,6 +11,7 @@
 #include "core/figures.h"
 #include "core/hearing.h"
 #include "core/inquest.h"
+#include "core/round.h"
 #include "core/verdict.h"
 #include "tcdist/dist.h"
 
@@ -77,9 +78,11 @@ struct tci_comm {
         struct tci_op_args args; /* checked and chosen, but for buffers and tag */
     } recent_call;               /* algo/coll.c: most calls are like the one before */
     struct tci_tags tags;
-    struct tci_list ops;  /* entered and not settled */
-    struct tci_list busy; /* lanes that fold in pieces */
+    struct tci_list ops;    /* entered and not settled */
+    struct tci_timer alarm; /* the first of these that have no timer yet would ring: diagnose.c */
+    struct tci_list busy;   /* lanes that fold in pieces */
     struct tci_step_xfer *xfers_free;
+    struct tci_round round;        /* the last that the engine has asked for */
     _Atomic uint64_t ordered_next; /* number of the next ordered collective */
     /* Owned; [2 * peer + is_receive]; NULL before the first ordered send or receive. */
     _Atomic(_Atomic uint64_t *) ordered_p2p;

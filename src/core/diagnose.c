@@ -302,29 +302,50 @@ static void on_time(struct tci_timer *timer)
 }
 
 /* When an operation that runs now shows its call. */
-static uint64_t show_time(const struct tci_op *op)
+static uint64_t show_time(const struct tci_op *op, uint64_t now_ns)
 {
-    uint64_t at = now(op->comm) + SHOW_MS * TCI_NS_PER_MS;
+    uint64_t at = now_ns + SHOW_MS * TCI_NS_PER_MS;
 
     if (op->deadline_ns == TCI_NEVER)
         return at;
     return tci_min(at, op->begin_ns + (uint64_t)op->args.timeout_ms * TCI_NS_PER_MS / 4);
 }
 
+/* Of the operations that have come since it was set: nearly all have ended. */
+static void on_alarm(struct tci_timer *alarm)
+{
+    struct tci_comm *comm = tci_container_of(alarm, struct tci_comm, alarm);
+    struct tci_list *link, *next;
+
+    for (link = comm->ops.next; link != &comm->ops; link = next) {
+        struct tci_op *op = tci_container_of(link, struct tci_op, link);
+
+        next = link->next;
+        if (op->timer.heap_at == 0 && op->state < TCI_OP_DRAINING &&
+            comm->exec->ops->timer_set(comm->exec, &op->timer, op->timer.deadline_ns) != 0)
+            fail_without_memory(op);
+    }
+}
+
+/* An operation is given a timer of its own only when the first of those that have none would ring:
+ * most never need one. */
 void tci_diagnose_arm(struct tci_op *op)
 {
-    struct tci_exec *exec = op->comm->exec;
-    uint64_t at;
+    struct tci_comm *comm = op->comm;
+    uint64_t now_ns = now(comm);
 
     op->deadline_ns = TCI_NEVER;
     if (op->args.timeout_ms >= 0) {
-        op->begin_ns = tci_min(op->begin_ns, now(op->comm));
+        op->begin_ns = tci_min(op->begin_ns, now_ns);
         op->deadline_ns = op->begin_ns + (uint64_t)op->args.timeout_ms * TCI_NS_PER_MS;
     }
     op->timer.fn = on_time;
-    op->is_shown = op->after != NULL || op->comm->transport == NULL;
-    at = !op->is_shown ? show_time(op) : next_ring(op);
-    if (exec->ops->timer_set(exec, &op->timer, at) != 0)
+    op->is_shown = op->after != NULL || comm->transport == NULL;
+    op->timer.deadline_ns = !op->is_shown ? show_time(op, now_ns) : next_ring(op);
+    if (comm->alarm.heap_at != 0 && comm->alarm.deadline_ns <= op->timer.deadline_ns)
+        return;
+    comm->alarm.fn = on_alarm;
+    if (comm->exec->ops->timer_set(comm->exec, &comm->alarm, op->timer.deadline_ns) != 0)
         fail_without_memory(op);
 }
 

@@ -9,88 +9,10 @@
 #include "core/base.h"
 #include "core/comm.h"
 #include "core/reduce_wide.h"
+#include "core/slice.h"
 #include "core/trace_op.h"
 
 _Static_assert(TCI_WINDOW == 64, "two words of bits are the window");
-
-/* Elements before block b, and in it, when count elements are cut in near-equal blocks. */
-static size_t cut_start(size_t count, uint32_t blocks, uint32_t b)
-{
-    return count / blocks * b + tci_min(count % blocks, b);
-}
-
-static size_t cut_len(size_t count, uint32_t blocks, uint32_t b)
-{
-    return count / blocks + (b < count % blocks);
-}
-
-/* Whether a buffer holds a block for each rank; else it holds this rank's alone. */
-static bool has_each_rank(enum tci_layout layout, uint8_t buf)
-{
-    return layout == TCI_LAYOUT_EXCHANGE || (layout == TCI_LAYOUT_GATHER) == (buf == TCI_BUF_DST);
-}
-
-/* Where a slice begins. */
-static uint8_t *slice_at(const struct tci_lane *lane, struct tci_slice slice)
-{
-    const struct tci_op *op = lane->op;
-    enum tci_layout layout = lane->plan->layout;
-    bool is_src = slice.buf == TCI_BUF_SRC;
-    const uint8_t *base = is_src ? op->args.send : op->args.recv;
-    const size_t *offsets = is_src ? op->args.blocks.src_offsets : op->args.blocks.dst_offsets;
-    size_t at = lane->first;
-
-    if (slice.buf == TCI_BUF_TMP) {
-        TC_ASSERT(slice.block + slice.more < op->slots);
-        return lane->tmp + slice.block * lane->slot_bytes;
-    }
-    if (base == NULL || layout == TCI_LAYOUT_NONE)
-        return NULL;
-    if (layout == TCI_LAYOUT_CUT)
-        at += cut_start(lane->count, op->blocks, slice.block);
-    else if (has_each_rank(layout, slice.buf))
-        at += offsets != NULL ? offsets[slice.block] : slice.block * op->args.count;
-    return (uint8_t *)base + at * op->args.elem_bytes;
-}
-
-/* Elements of one block of SRC or DST in this segment. */
-static size_t block_elems(const struct tci_lane *lane, uint8_t buf, uint32_t block)
-{
-    const struct tci_op_args *args = &lane->op->args;
-    const size_t *counts = buf == TCI_BUF_SRC ? args->blocks.src_counts : args->blocks.dst_counts;
-
-    if (lane->plan->layout == TCI_LAYOUT_NONE)
-        return 0;
-    if (lane->plan->layout == TCI_LAYOUT_CUT)
-        return cut_len(lane->count, lane->op->blocks, block);
-    if (counts == NULL)
-        return lane->count;
-    block = has_each_rank(lane->plan->layout, buf) ? block : args->shape.rank;
-    return counts[block] <= lane->first ? 0 : tci_min(counts[block] - lane->first, lane->count);
-}
-
-static size_t slice_elems(const struct tci_lane *lane, struct tci_slice slice)
-{
-    size_t elems = 0;
-
-    if (lane->plan->layout == TCI_LAYOUT_CUT)
-        return cut_start(lane->count, lane->op->blocks, slice.block + slice.more + 1) -
-               cut_start(lane->count, lane->op->blocks, slice.block);
-    for (uint32_t b = 0; b <= slice.more; b++)
-        elems += block_elems(lane, slice.buf, slice.block + b);
-    return elems;
-}
-
-/* Elements that a step moves: as many as its slice in SRC or DST has. */
-static size_t step_elems(const struct tci_lane *lane, const struct tci_step *step)
-{
-    bool by_src =
-        step->kind == TCI_STEP_SEND ? step->src.buf != TCI_BUF_TMP : step->dst.buf == TCI_BUF_TMP;
-
-    if (step->src.buf == TCI_BUF_TMP && step->dst.buf == TCI_BUF_TMP)
-        return slice_elems(lane, step->as);
-    return slice_elems(lane, by_src ? step->src : step->dst);
-}
 
 static struct tci_step_xfer *get_xfer(struct tci_comm *comm)
 {
@@ -108,7 +30,7 @@ static void prepare_fold(struct tci_step_xfer *xfer, const struct tci_step *step
     const struct tci_op *op = xfer->lane->op;
 
     xfer->x.fold = &op->args.fold;
-    xfer->x.operand = slice_at(xfer->lane, step->src);
+    xfer->x.operand = tci_slice_at(xfer->lane, step->src);
     xfer->x.incoming_first = step->peer < op->args.shape.rank;
     xfer->x.use_many = op->args.plan->canonical; /* two ranks: all there is, in rank order */
     xfer->x.divide = step->last && op->args.call.op == TC_REDUCE_AVG && !op->args.plan->canonical
@@ -125,10 +47,12 @@ static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
 
     if (xfer == NULL)
         return false;
-    *xfer = (struct tci_step_xfer){.lane = lane, .step = i};
-    xfer->x.data = slice_at(lane, is_send ? step->src : step->dst);
-    xfer->x.len =
-        step_elems(lane, step) * (step->wide ? tci_wide_size(&op->args.fold) : op->args.elem_bytes);
+    xfer->lane = lane; /* field by field: the whole is four lines of the cache */
+    xfer->step = i;
+    xfer->x.next = NULL;
+    xfer->x.data = tci_slice_at(lane, is_send ? step->src : step->dst);
+    xfer->x.len = tci_step_elems(lane, step) *
+                  (step->wide ? tci_wide_size(&op->args.fold) : op->args.elem_bytes);
     xfer->x.key = op->key;
     xfer->x.key.lane = lane->index;
     xfer->x.key.step = is_send ? step->match : i;
@@ -138,12 +62,19 @@ static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
     xfer->x.priority = (int8_t)op->args.priority;
     xfer->x.is_send = is_send;
     xfer->x.status = TC_PENDING;
+    xfer->x.fold = NULL;
     if (step->kind == TCI_STEP_RECV_REDUCE)
         prepare_fold(xfer, step);
     op->xfers_live++;
     tci_trace_xfer_post(xfer);
     tci_transport_post(op->comm->transport, &xfer->x);
     return true;
+}
+
+static void fail_post(struct tci_op *op)
+{
+    tci_op_fail_with(op, TC_ERR_ALLOC, op->comm->rank, true,
+                     "rank %d has no memory left for a transfer", op->comm->rank);
 }
 
 /* What takes no time leaves no trace. */
@@ -174,9 +105,9 @@ static void copy(struct tci_lane *lane, const struct tci_step *step)
         one.dst = (struct tci_slice){step->dst.buf, step->dst.block + b, 0};
         one.as = (struct tci_slice){step->as.buf, step->as.block + b, 0};
 
-        const uint8_t *src = slice_at(lane, one.src);
-        uint8_t *dst = slice_at(lane, one.dst);
-        size_t elems = step_elems(lane, &one);
+        const uint8_t *src = tci_slice_at(lane, one.src);
+        uint8_t *dst = tci_slice_at(lane, one.dst);
+        size_t elems = tci_step_elems(lane, &one);
 
         if (src != dst && elems > 0)
             memmove(dst, src, elems * lane->op->args.elem_bytes);
@@ -189,9 +120,9 @@ static void copy(struct tci_lane *lane, const struct tci_step *step)
 static void fold_part(struct tci_lane *lane, const struct tci_step *step)
 {
     const struct tci_op *op = lane->op;
-    void *dst = slice_at(lane, step->dst);
-    const void *src = slice_at(lane, step->src);
-    size_t elems = step_elems(lane, step);
+    void *dst = tci_slice_at(lane, step->dst);
+    const void *src = tci_slice_at(lane, step->src);
+    size_t elems = tci_step_elems(lane, step);
     uint64_t begin_ns = tci_trace_recent(op->comm);
 
     if (elems == 0)
@@ -210,7 +141,7 @@ static bool fold(struct tci_lane *lane, const struct tci_step *step)
 {
     struct tci_op *op = lane->op;
     uint32_t ranks = op->args.shape.size, me = op->args.shape.rank;
-    size_t size = op->args.elem_bytes, elems = step_elems(lane, step);
+    size_t size = op->args.elem_bytes, elems = tci_step_elems(lane, step);
     size_t some =
         tci_min(elems - lane->fold_done, tci_max(1, op->args.fold.bytes_max / ranks / size));
     size_t at = lane->fold_done * size;
@@ -219,10 +150,10 @@ static bool fold(struct tci_lane *lane, const struct tci_step *step)
     if (some > 0) {
         uint64_t begin_ns = tci_trace_recent(op->comm);
         for (uint32_t r = 0; r < ranks; r++)
-            op->inputs[r] = (r == me ? slice_at(lane, step->src)
+            op->inputs[r] = (r == me ? tci_slice_at(lane, step->src)
                                      : lane->tmp + (r < me ? r : r - 1) * lane->slot_bytes) +
                             at;
-        op->args.fold.many(slice_at(lane, step->dst) + at, op->inputs, ranks, some);
+        op->args.fold.many(tci_slice_at(lane, step->dst) + at, op->inputs, ranks, some);
         trace_fold(op, begin_ns, some);
     }
     lane->fold_done += some;
@@ -286,8 +217,7 @@ static bool open_step(struct tci_lane *lane, uint32_t k, const struct tci_step *
     default:
         if (post(lane, lane->base + k, step))
             return true;
-        tci_op_fail_with(lane->op, TC_ERR_ALLOC, lane->op->comm->rank, true,
-                         "rank %d has no memory left for a transfer", lane->op->comm->rank);
+        fail_post(lane->op);
         return false;
     }
 }
@@ -350,8 +280,8 @@ static bool load_segment(struct tci_lane *lane)
             lane->slot_bytes = lane->count * op->args.elem_bytes;
         return true;
     }
-    size_t elems =
-        op->args.plan->layout == TCI_LAYOUT_CUT ? cut_len(lane->count, op->blocks, 0) : lane->count;
+    size_t elems = op->args.plan->layout == TCI_LAYOUT_CUT ? tci_cut_len(lane->count, op->blocks, 0)
+                                                           : lane->count;
     size_t bytes;
     lane->slot_bytes =
         elems * (op->args.plan->wide ? tci_wide_size(&op->args.fold) : op->args.elem_bytes);
@@ -390,13 +320,45 @@ static struct tci_lane *init_lane(struct tci_op *op, uint32_t l, const struct tc
 {
     struct tci_lane *lane = &op->lanes[l];
 
-    memset(lane, 0, sizeof(*lane));
+    memset(lane, 0, offsetof(struct tci_lane, link_busy));
     lane->op = op;
     lane->plan = plan;
     lane->steps = plan->steps(&op->args.shape);
     tci_list_init(&lane->link_busy);
     return lane;
 }
+
+/* ---- Plans of one round -------------------------------------------------------------------- */
+
+/* All messages at once; what waits for them is looked at when the last of them has ended. */
+static void start_round(struct tci_lane *lane)
+{
+    const struct tci_round *round = &lane->op->comm->round;
+
+    lane->round = round->messages;
+    lane->open = (UINT64_C(1) << round->messages) - 1;
+    for (uint32_t i = 0; i < lane->round && lane->op->state == TCI_OP_RUNNING; i++)
+        if (!post(lane, i, &round->steps[i]))
+            fail_post(lane->op);
+}
+
+static void end_of_round(struct tci_lane *lane)
+{
+    if (lane->ended != lane->open)
+        return;
+    lane->round = 0;
+    pump(lane);
+}
+
+/* The only segment, and nothing beside it. */
+static bool is_round(struct tci_op *op)
+{
+    return op->lanes_total == 1 && op->args.check == NULL &&
+           tci_round_find(&op->comm->round, op->args.plan, &op->args.shape) &&
+           op->comm->round.messages <= op->comm->window;
+}
+
+/* ---- From the first lane to the last ------------------------------------------------------- */
 
 /* Its messages are empty and carry the call, as all do: whoever meets another one goes no further.
  * So it ends only where every rank has made this call. */
@@ -452,7 +414,10 @@ void tci_engine_start(struct tci_op *op)
         start_check(op); /* first, for it is not to wait behind the payload */
     for (uint32_t l = 0; l < lanes && op->state == TCI_OP_RUNNING; l++) {
         struct tci_lane *lane = init_lane(op, l, plan);
-        if (load_segment(lane))
+        bool is_loaded = load_segment(lane);
+        if (is_loaded && is_round(op))
+            start_round(lane);
+        else if (is_loaded)
             pump(lane);
         else if (op->state == TCI_OP_RUNNING)
             op->lanes_live--;
@@ -521,6 +486,8 @@ static void end_transfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
         else
             tci_op_fail_with(op, status, (int)peer, false, "a transfer with rank %u: %s", peer,
                              tc_status_string(status));
+    } else if (lane->round > 0) {
+        end_of_round(lane);
     } else {
         pump(lane);
     }

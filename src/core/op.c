@@ -86,7 +86,8 @@ static void settle(struct tci_op *op, tc_status_t status)
     TC_ASSERT(op->xfers_live == 0 && op->state != TCI_OP_SETTLED);
     op->state = TCI_OP_SETTLED;
     comm->beat.finished++;
-    comm->exec->ops->timer_clear(comm->exec, &op->timer);
+    if (op->timer.heap_at != 0)
+        comm->exec->ops->timer_clear(comm->exec, &op->timer);
     tci_diagnose_free(op);
     tci_engine_end(op);
     tci_list_del(&op->link);

@@ -46,14 +46,15 @@ struct tci_lane {
     uint32_t base;               /* first step that has not ended */
     uint64_t open, ended;
     uint64_t known, fenced; /* whose waits are kept; of these, those with a fence */
-    uint8_t back[TCI_WINDOW][TCI_STEP_WAITS]; /* waits of step i at [i % TCI_WINDOW] */
-    size_t first, count;                      /* elements of the payload */
-    uint8_t *tmp;                             /* owned scratch, or NULL */
+    size_t first, count;    /* elements of the payload */
+    uint8_t *tmp;           /* owned scratch, or NULL */
     size_t slot_bytes;
+    uint32_t round;            /* messages of a round that is under way; 0: steps go one by one */
     bool is_folding;           /* a long FOLD goes on in the next turn … */
     uint32_t fold_step;        /* … of this step … */
     size_t fold_done;          /* … from this element */
     struct tci_list link_busy; /* in comm->busy while it does */
+    uint8_t back[TCI_WINDOW][TCI_STEP_WAITS]; /* waits of step i at [i % TCI_WINDOW] */
 };
 
 enum tci_op_state {

@@ -87,6 +87,7 @@ struct tci_loop {
     unsigned events_seen; /* … before the last pass ended */
     unsigned passes;      /* since the reactor was asked last */
     uint64_t asked_ns;    /* when it was */
+    unsigned short_waits; /* since the last whole turn of a waiter */
     struct tci_spin spin;
     uint64_t lap_ns;  /* when the last part of the turn ended; lap.c */
     uint64_t long_ns; /* when one was last told to have taken long; 0: never */

@@ -281,7 +281,9 @@ unsigned tci_shm_link_poll(struct tci_shm_link *link, unsigned budget)
     const char *wrong = NULL;
     unsigned count = 0;
 
-    while (count < budget && tci_shm_next(&link->reader, &head, &payload, &wrong)) {
+    /* What comes when nothing is awaited any more would only be kept: it can lie where it is. */
+    while (count < budget && (count == 0 || link->live > 0) &&
+           tci_shm_next(&link->reader, &head, &payload, &wrong)) {
         wrong = on_record(link, &head, payload);
         if (link->state != TCI_SHM_NEAR)
             return count + 1;
