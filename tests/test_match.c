@@ -21,7 +21,7 @@ static struct tci_xfer xfer_of(bool is_send, uint32_t peer, uint64_t tag, uint32
 
 static void equal_keys_are_found_in_order(void **state)
 {
-    struct tci_xfer a = xfer_of(false, 1, 7, 3), b = a, send = xfer_of(true, 1, 7, 3);
+    struct tci_xfer a = xfer_of(false, 1, 7, 3), b = a, c = a, send = xfer_of(true, 1, 7, 3);
 
     (void)state;
     tci_match_init(&match);
@@ -35,8 +35,11 @@ static void equal_keys_are_found_in_order(void **state)
     assert_ptr_equal(tci_match_recv(&match, 1, &a.key, TCI_XFER_BEGUN, 0), &b);
     assert_ptr_equal(tci_match_recv(&match, 1, &a.key, TCI_XFER_BEGUN, TCI_XFER_BEGUN), &a);
     tci_match_del(&match, &a);
+    tci_match_add(&match, &c); /* alone it would be found without the table */
     assert_ptr_equal(tci_match_recv(&match, 1, &b.key, 0, 0), &b);
     tci_match_del(&match, &b);
+    assert_ptr_equal(tci_match_recv(&match, 1, &b.key, 0, 0), &c);
+    tci_match_del(&match, &c);
     assert_null(tci_match_recv(&match, 1, &b.key, 0, 0));
     tci_match_del(&match, &send);
     assert_null(tci_match_send(&match, 1, &a.key));

@@ -296,40 +296,26 @@ static bool is_same(const struct tci_request *request, const struct tci_op_args 
            args->call.root == request->root && args->shape.in_place == request->in_place;
 }
 
-/* Fill in what the last call had; false: it was another one. */
-static bool recall(struct tci_comm *comm, const struct tci_request *request,
-                   struct tci_op_args *args)
+/* The operation of the last call, if this one is like it, with what differs filled in; NULL: it is
+ * another one, or under way. */
+static struct tci_op *recall(struct tci_comm *comm, const struct tci_request *request)
 {
-    bool is_known;
+    struct tci_op *op;
 
-    /* acquire: pairs with the release of whoever was at it before */
-    if (!is_plain(comm, request) || atomic_load(&comm->tuning.is_changing) ||
-        atomic_exchange_explicit(&comm->recent_call.is_taken, true, memory_order_acquire))
-        return false;
-    is_known = comm->recent_call.is_set &&
-               comm->recent_call.version == atomic_load(&comm->tuning.version) &&
-               is_same(request, &comm->recent_call.args);
-    if (is_known)
-        *args = comm->recent_call.args;
-    atomic_store_explicit(&comm->recent_call.is_taken, false, memory_order_release);
-    if (!is_known)
-        return false;
-    args->send = request->send;
-    args->recv = request->recv;
-    args->tag = request->tag;
-    return true;
-}
-
-static void remember(struct tci_comm *comm, const struct tci_request *request, unsigned version,
-                     const struct tci_op_args *args)
-{
-    if (!is_plain(comm, request) || args->stages != NULL ||
-        atomic_exchange_explicit(&comm->recent_call.is_taken, true, memory_order_acquire))
-        return;
-    comm->recent_call.is_set = true;
-    comm->recent_call.version = version;
-    comm->recent_call.args = *args;
-    atomic_store_explicit(&comm->recent_call.is_taken, false, memory_order_release);
+    if (!is_plain(comm, request) || atomic_load(&comm->tuning.is_changing))
+        return NULL;
+    op = tci_op_take_recent(comm);
+    if (op == NULL)
+        return NULL;
+    if (op->args.version != atomic_load(&comm->tuning.version) || !is_same(request, &op->args)) {
+        tci_op_drop_recent(comm, op);
+        return NULL;
+    }
+    op->args.send = request->send;
+    op->args.recv = request->recv;
+    op->args.tag = request->tag;
+    op->args.space = TCI_SPACE_TAGGED;
+    return op;
 }
 
 /* Check and choose; NULL, or a future that says what is wrong. */
@@ -345,32 +331,39 @@ static tc_future *prepare(struct tci_comm *comm, const struct tci_request *reque
     fill(comm, request, args);
     if (tci_coll_choose(comm, args, request->options, &error) != TC_OK)
         return tci_refuse(comm, &error);
-    remember(comm, request, version, args);
+    args->is_plain = is_plain(comm, request) && args->stages == NULL;
+    args->version = version;
     return NULL;
 }
 
 tc_future *tci_coll_start(tc_dist_ctx *group, const struct tci_request *request)
 {
     struct tci_comm *comm = tci_comm_of(group);
-    struct tci_op_args args;
+    struct tci_op_args fresh, *args = &fresh;
+    struct tci_op *op;
     tc_future *refused;
 
     if (group == NULL)
         return tci_refuse_arg(NULL, request->name, "the group is NULL");
     if (tci_context_is_foreign(comm->context))
         return tci_refuse_arg(group, request->name, "of another process");
-    refused = recall(comm, request, &args) ? NULL : prepare(comm, request, &args);
-    if (refused != NULL)
-        return refused;
-    if (args.tag == TC_TAG_ORDERED) {
-        args.space = TCI_SPACE_ORDERED;
-        args.tag = atomic_fetch_add_explicit(&comm->ordered_next, 1, memory_order_relaxed);
-        args.auto_release = true;
+    op = recall(comm, request);
+    if (op != NULL) {
+        args = &op->args;
+    } else {
+        refused = prepare(comm, request, &fresh);
+        if (refused != NULL)
+            return refused;
+        add_check(comm, &fresh);
     }
-    add_check(comm, &args);
+    if (args->tag == TC_TAG_ORDERED) {
+        args->space = TCI_SPACE_ORDERED;
+        args->tag = atomic_fetch_add_explicit(&comm->ordered_next, 1, memory_order_relaxed);
+        args->auto_release = true;
+    }
     if (comm->on_start != NULL)
-        comm->on_start(comm, &args.call, args.plan->name);
-    return tci_op_start(comm, &args);
+        comm->on_start(comm, &args->call, args->plan->name);
+    return op != NULL ? tci_op_start_again(op) : tci_op_start(comm, &fresh);
 }
 
 tc_status_t tc_tag_release(tc_dist_ctx *group, uint64_t tag)

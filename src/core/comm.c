@@ -256,6 +256,7 @@ void tci_comm_fini(struct tci_comm *comm)
     tci_trace_group_left(comm->context->trace, comm->group);
     comm->exec->ops->timer_clear(comm->exec, &comm->alarm);
     tci_beat_fini(comm);
+    tci_op_drop_recent(comm, tci_op_take_recent(comm));
     tci_free(comm->verdict.trial);
     comm->verdict.trial = NULL;
     if (comm->transport != NULL)

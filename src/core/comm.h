@@ -71,12 +71,7 @@ struct tci_comm {
         bool (*admit)(struct tci_comm *comm, struct tci_op *op);
         void (*fini)(struct tci_comm *comm); /* NULL: nothing to end */
     } tuning;
-    struct {
-        atomic_bool is_taken; /* a thread looks at it, or changes it; others do without */
-        bool is_set;
-        unsigned version;        /* of the choices */
-        struct tci_op_args args; /* checked and chosen, but for buffers and tag */
-    } recent_call;               /* algo/coll.c: most calls are like the one before */
+    _Atomic(struct tci_op *) recent; /* owned: it ended well, and may be called again; or NULL */
     struct tci_tags tags;
     struct tci_list ops;    /* entered and not settled */
     struct tci_timer alarm; /* the first of these that have no timer yet would ring: diagnose.c */

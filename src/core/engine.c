@@ -24,6 +24,26 @@ static struct tci_step_xfer *get_xfer(struct tci_comm *comm)
     return xfer;
 }
 
+static void put_xfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
+{
+    xfer->next_free = comm->xfers_free;
+    comm->xfers_free = xfer;
+}
+
+/* A message is out at once. */
+static void end_step(struct tci_step_xfer *xfer)
+{
+    struct tci_lane *lane = xfer->lane;
+    struct tci_op *op = lane->op;
+
+    op->xfers_live--;
+    if (xfer->x.len >= TCI_TRACE_SLOW_BYTES)
+        tci_trace_forget_time(op->comm);
+    tci_trace_xfer_end(xfer, TC_OK);
+    lane->ended |= UINT64_C(1) << (xfer->step - lane->base);
+    put_xfer(op->comm, xfer);
+}
+
 /* Fill in what a receive that folds needs. */
 static void prepare_fold(struct tci_step_xfer *xfer, const struct tci_step *step)
 {
@@ -67,7 +87,10 @@ static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
         prepare_fold(xfer, step);
     op->xfers_live++;
     tci_trace_xfer_post(xfer);
-    tci_transport_post(op->comm->transport, &xfer->x);
+    if (is_send && tci_transport_put(op->comm->transport, &xfer->x))
+        end_step(xfer);
+    else
+        tci_transport_post(op->comm->transport, &xfer->x);
     return true;
 }
 
@@ -330,6 +353,23 @@ static struct tci_lane *init_lane(struct tci_op *op, uint32_t l, const struct tc
 
 /* ---- Plans of one round -------------------------------------------------------------------- */
 
+/* All that the messages of a round are waited for by is a step on the spot. */
+static void end_of_round(struct tci_lane *lane)
+{
+    struct tci_step step = {0};
+
+    if (lane->ended != lane->open)
+        return;
+    lane->base = lane->round;
+    lane->round = 0;
+    lane->open = lane->ended = 0;
+    if (lane->base < lane->steps) {
+        lane->plan->step(&lane->op->args.shape, lane->base, &step);
+        (void)open_step(lane, 0, &step);
+    }
+    pump(lane);
+}
+
 /* All messages at once; what waits for them is looked at when the last of them has ended. */
 static void start_round(struct tci_lane *lane)
 {
@@ -337,17 +377,13 @@ static void start_round(struct tci_lane *lane)
 
     lane->round = round->messages;
     lane->open = (UINT64_C(1) << round->messages) - 1;
-    for (uint32_t i = 0; i < lane->round && lane->op->state == TCI_OP_RUNNING; i++)
-        if (!post(lane, i, &round->steps[i]))
-            fail_post(lane->op);
-}
-
-static void end_of_round(struct tci_lane *lane)
-{
-    if (lane->ended != lane->open)
+    for (uint32_t i = 0; i < lane->round; i++) {
+        if (post(lane, i, &round->steps[i]))
+            continue;
+        fail_post(lane->op);
         return;
-    lane->round = 0;
-    pump(lane);
+    }
+    end_of_round(lane); /* nothing but messages that are out */
 }
 
 /* The only segment, and nothing beside it. */
@@ -426,19 +462,26 @@ void tci_engine_start(struct tci_op *op)
         end_lane(op);
 }
 
+static void free_lane(struct tci_op *op, struct tci_lane *lane)
+{
+    if (lane->op == NULL)
+        return;
+    if (lane->is_folding)
+        tci_list_del(&lane->link_busy);
+    lane->is_folding = false;
+    tci_scratch_put(&op->comm->context->scratch, lane->tmp);
+    lane->tmp = NULL;
+    lane->op = NULL;
+}
+
 void tci_engine_end(struct tci_op *op)
 {
-    for (size_t l = 0; l < TCI_LANES_ALL; l++) {
-        struct tci_lane *lane = &op->lanes[l];
-        if (lane->op == NULL)
-            continue;
-        if (lane->is_folding)
-            tci_list_del(&lane->link_busy);
-        lane->is_folding = false;
-        tci_scratch_put(&op->comm->context->scratch, lane->tmp);
-        lane->tmp = NULL;
-        lane->op = NULL;
-    }
+    size_t lanes = tci_min(op->lanes_total, TCI_LANES_MAX);
+
+    for (size_t l = 0; l < lanes; l++)
+        free_lane(op, &op->lanes[l]);
+    if (op->args.check != NULL)
+        free_lane(op, &op->lanes[TCI_LANE_CHECK]);
     if (op->inputs != op->few_inputs)
         tci_free(op->inputs);
     op->inputs = NULL;
@@ -469,8 +512,7 @@ static void end_transfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
         TC_ASSERT(k < TCI_WINDOW && (lane->open >> k & 1) && !(lane->ended >> k & 1));
         lane->ended |= UINT64_C(1) << k;
     }
-    xfer->next_free = comm->xfers_free;
-    comm->xfers_free = xfer;
+    put_xfer(comm, xfer);
     if (op->state == TCI_OP_DRAINING) {
         if (op->xfers_live == 0)
             tci_op_drained(op);

@@ -47,7 +47,7 @@ static void run_cancel(struct tci_task *task)
     tc_future_release(future);
 }
 
-tc_future *tci_future_make(tc_context *context, void (*cancel)(void *arg), void *arg)
+static tc_future *make(tc_context *context, unsigned owners, void (*cancel)(void *arg), void *arg)
 {
     tc_future *future = tci_pool_get(&context->futures);
 
@@ -55,7 +55,7 @@ tc_future *tci_future_make(tc_context *context, void (*cancel)(void *arg), void 
         return NULL;
     tci_context_ref(context);
     future->context = context;
-    atomic_init(&future->refs, 1);
+    atomic_init(&future->refs, owners);
     atomic_init(&future->state, TCI_FUTURE_PENDING);
     atomic_init(&future->waiters, 0);
     atomic_init(&future->bell, no_bell);
@@ -70,11 +70,14 @@ tc_future *tci_future_make(tc_context *context, void (*cancel)(void *arg), void 
     return future;
 }
 
+tc_future *tci_future_make(tc_context *context, void (*cancel)(void *arg), void *arg)
+{
+    return make(context, 1, cancel, arg);
+}
+
 tc_future *tci_future_new(tc_context *context, void (*cancel)(void *arg), void *arg)
 {
-    tc_future *future = tci_future_make(context, cancel, arg);
-
-    return tc_future_ref(future);
+    return make(context, 2, cancel, arg);
 }
 
 tc_future *tci_future_failed(tc_context *context, const struct tci_error *error)
@@ -141,8 +144,11 @@ void tc_future_release(tc_future *future)
 
     if (future == NULL || future->context == NULL || tci_context_is_foreign(future->context))
         return;
-    /* acq_rel: what other owners did comes before the destruction. */
-    before = atomic_fetch_sub_explicit(&future->refs, 1, memory_order_acq_rel);
+    /* acquire: what other owners did comes before the destruction.  The last one is alone with it:
+     * only an owner adds another. */
+    before = atomic_load_explicit(&future->refs, memory_order_acquire);
+    if (before != 1)
+        before = atomic_fetch_sub_explicit(&future->refs, 1, memory_order_acq_rel);
     TC_ASSERT(before > 0);
     if (before == 1)
         destroy(future);

@@ -133,13 +133,14 @@ bool tci_inquest_ask(struct tci_op *op, int judge)
 void tci_inquest_withdraw(struct tci_op *op)
 {
     struct tci_comm *comm = op->comm;
-    struct tci_notice notice = {
-        .kind = TCI_NOTICE_PETITION, .status = TC_OK, .culprit = comm->rank, .key = op->key};
     struct tci_case *it;
 
     if (op->judge < 0 || is_broken(comm))
         return;
     if (op->judge != comm->rank) {
+        struct tci_notice notice = {
+            .kind = TCI_NOTICE_PETITION, .status = TC_OK, .culprit = comm->rank, .key = op->key};
+
         comm->transport->ops->notify(comm->transport, (uint32_t)op->judge, &notice, false);
         return;
     }

@@ -93,30 +93,52 @@ void tci_xfers_del(struct tci_xfers *xfers, struct tci_xfer *xfer)
     xfer->room_prev = xfer->room_next = NULL;
 }
 
-void tci_match_add(struct tci_match *match, struct tci_xfer *xfer)
+static struct tci_xfers *list_of(struct tci_match *match, const struct tci_xfer *xfer)
 {
     size_t at = bucket_of(xfer->peer, &xfer->key);
 
-    tci_xfers_add(xfer->is_send ? &match->sends[at] : &match->recvs[at], xfer);
-    match->sends_count += xfer->is_send;
+    return xfer->is_send ? &match->sends[at] : &match->recvs[at];
+}
+
+void tci_match_add(struct tci_match *match, struct tci_xfer *xfer)
+{
+    if (xfer->is_send)
+        match->sends_count++;
+    else if (match->recvs_count++ == 0)
+        match->sole = xfer;
+    if (xfer != match->sole)
+        tci_xfers_add(list_of(match, xfer), xfer);
 }
 
 void tci_match_del(struct tci_match *match, struct tci_xfer *xfer)
 {
-    size_t at = bucket_of(xfer->peer, &xfer->key);
+    if (xfer->is_send)
+        match->sends_count--;
+    else
+        match->recvs_count--;
+    if (xfer == match->sole)
+        match->sole = NULL;
+    else
+        tci_xfers_del(list_of(match, xfer), xfer);
+}
 
-    tci_xfers_del(xfer->is_send ? &match->sends[at] : &match->recvs[at], xfer);
-    match->sends_count -= xfer->is_send;
+static bool is_meant_for(const struct tci_xfer *xfer, uint32_t peer, const struct tci_key *key)
+{
+    return xfer->peer == peer && tci_key_is_equal(&xfer->key, key);
 }
 
 struct tci_xfer *tci_match_recv(const struct tci_match *match, uint32_t peer,
                                 const struct tci_key *key, uint64_t mask, uint64_t flags)
 {
-    struct tci_xfer *xfer = match->recvs[bucket_of(peer, key)].head;
+    struct tci_xfer *xfer = match->sole;
 
-    for (; xfer != NULL; xfer = xfer->room_next)
-        if (xfer->peer == peer && (xfer->room[TCI_ROOM_FLAGS] & mask) == flags &&
-            tci_key_is_equal(&xfer->key, key))
+    if (xfer != NULL && (xfer->room[TCI_ROOM_FLAGS] & mask) == flags &&
+        is_meant_for(xfer, peer, key))
+        return xfer; /* the oldest */
+    if (match->recvs_count <= (xfer != NULL))
+        return NULL;
+    for (xfer = match->recvs[bucket_of(peer, key)].head; xfer != NULL; xfer = xfer->room_next)
+        if ((xfer->room[TCI_ROOM_FLAGS] & mask) == flags && is_meant_for(xfer, peer, key))
             return xfer;
     return NULL;
 }
@@ -129,7 +151,7 @@ struct tci_xfer *tci_match_send(const struct tci_match *match, uint32_t peer,
     if (match->sends_count == 0)
         return NULL;
     for (xfer = match->sends[bucket_of(peer, key)].head; xfer != NULL; xfer = xfer->room_next)
-        if (xfer->peer == peer && tci_key_is_equal(&xfer->key, key))
+        if (is_meant_for(xfer, peer, key))
             return xfer;
     return NULL;
 }
@@ -178,6 +200,8 @@ void tci_match_each_xfer(struct tci_match *match, void (*fn)(void *arg, struct t
 {
     struct tci_xfer *xfer, *next;
 
+    if (match->sole != NULL)
+        fn(arg, match->sole);
     for (size_t i = 0; i < TCI_MATCH_BUCKETS; i++) {
         for (xfer = match->recvs[i].head; xfer != NULL; xfer = next) {
             next = xfer->room_next;

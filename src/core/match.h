@@ -54,7 +54,8 @@ struct tci_match {
     struct tci_xfers sends[TCI_MATCH_BUCKETS];  /* waiting for credit */
     struct tci_list early[TCI_MATCH_BUCKETS];   /* messages and wants without their receive */
     struct tci_list credits[TCI_MATCH_BUCKETS]; /* without their send */
-    size_t sends_count, early_count, credits_count;
+    struct tci_xfer *sole; /* a receive that was added when there was no other: not in the table */
+    size_t recvs_count, sends_count, early_count, credits_count; /* `sole` is among the first */
 };
 
 void tci_match_init(struct tci_match *match);

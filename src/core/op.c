@@ -10,7 +10,6 @@
  */
 #include "core/op.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,13 +43,26 @@ static void free_stages(struct tci_stages *stages)
         stages->free(stages);
 }
 
+/* What may be called again stays as it is, if no other does. */
+static bool keep_recent(struct tci_op *op)
+{
+    struct tci_op *none = NULL;
+
+    /* release: pairs with the acquire in tci_op_take_recent */
+    return op->args.is_plain && op->error.pub.status == TC_OK &&
+           atomic_compare_exchange_strong_explicit(&op->comm->recent, &none, op,
+                                                   memory_order_release, memory_order_relaxed);
+}
+
 static void free_op(struct tci_op *op)
 {
     struct tci_comm *comm = op->comm;
 
-    tci_free(op->blocks_kept);
-    free_stages(op->args.stages);
-    tci_pool_put(&comm->context->ops, op);
+    if (!keep_recent(op)) {
+        tci_free(op->blocks_kept);
+        free_stages(op->args.stages);
+        tci_pool_put(&comm->context->ops, op);
+    }
     tci_comm_release(comm);
 }
 
@@ -470,36 +482,49 @@ static tc_future *fail_start(struct tci_comm *comm, const struct tci_op_args *ar
     return future;
 }
 
-tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args)
+/* What an operation is before it begins, field by field: most of its memory, which is a good deal,
+ * is of no account yet. */
+static void prepare(struct tci_op *op, struct tci_comm *comm)
 {
-    /* Whoever sends to itself has two operations under one tag: the receive has its own entry. */
-    int32_t peer = args->is_from_self ? TCI_SELF_RECV : args->peer;
-    struct tci_tag_name name = {.tag = args->tag, .peer = peer, .space = args->space};
-    struct tci_op *op = tci_pool_get(&comm->context->ops);
-    tc_status_t status;
-    tc_future *future;
-
-    if (op == NULL) {
-        free_stages(args->stages);
-        return fail_start(comm, args, TC_ERR_ALLOC, NULL);
-    }
-    memset(op, 0, offsetof(struct tci_op, lanes));
-    for (size_t l = 0; l < TCI_LANES_ALL; l++)
-        op->lanes[l].op = NULL;
-    op->comm = comm;
-    op->asked = op->judge = -1;
-    op->args = *args;
     tci_list_init(&op->link);
+    op->comm = comm;
+    op->key = (struct tci_key){.tag = 0};
+    op->tag = NULL;
+    op->state = TCI_OP_NEW;
+    op->lanes_next = 0;
+    op->lanes_live = op->xfers_live = 0;
+    op->inputs = NULL;
+    op->blocks_kept = NULL;
+    op->timer.heap_at = 0;
+    op->told_ns = op->asked_ns = 0;
+    op->live = op->trace_names = op->live_cells = op->tries = 0;
+    op->is_enrolled = op->is_shown = op->is_warned = op->is_asked = op->is_held = false;
+    op->asked = op->judge = -1;
+    op->answers = NULL;
+    op->after = NULL;
+    op->error.pub = (tc_error){.status = TC_OK};
+    op->error.reason = TC_REASON_NONE;
     op->begin_ns = tci_trace_now();
     op->task.fn = enter;
     op->future = tci_future_new(comm->context, cancel, op);
-    future = op->future; /* op may be gone once it is posted */
-    status = TC_ERR_ALLOC;
+}
+
+static tc_future *start(struct tci_op *op)
+{
+    struct tci_comm *comm = op->comm;
+    const struct tci_op_args *args = &op->args;
+    /* Whoever sends to itself has two operations under one tag: the receive has its own entry. */
+    int32_t peer = args->is_from_self ? TCI_SELF_RECV : args->peer;
+    struct tci_tag_name name = {.tag = args->tag, .peer = peer, .space = args->space};
+    tc_future *future = op->future; /* op may be gone once it is posted */
+    tc_status_t status = TC_ERR_ALLOC;
+
     if (future != NULL && keep_after(op, args) && keep_blocks(op))
         status = tci_tags_reserve(&comm->tags, &name, &op->tag);
     if (status != TC_OK) {
+        future = fail_start(comm, args, status, future);
         forget_op(op, &comm->context->ops);
-        return fail_start(comm, args, status, future);
+        return future;
     }
     atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
     if (is_short(op) && comm->exec->ops->run_or_post != NULL)
@@ -509,56 +534,40 @@ tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args)
     return future;
 }
 
-/* ---- in words ----------------------------------------------------------------------------- */
-
-const char *tci_tag_print(uint32_t space, uint64_t tag, char *text, size_t text_bytes)
+tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args)
 {
-    bool is_ordered = space == TCI_SPACE_ORDERED || space >= TCI_SPACE_P2P_ORDERED_UP;
+    struct tci_op *op = tci_pool_get(&comm->context->ops);
 
-    if (space == TCI_SPACE_INTERNAL)
-        snprintf(text, text_bytes, "internal call");
-    else
-        snprintf(text, text_bytes, "%s %" PRIu64, is_ordered ? "ordered call" : "tag", tag);
-    return text;
+    if (op == NULL) {
+        free_stages(args->stages);
+        return fail_start(comm, args, TC_ERR_ALLOC, NULL);
+    }
+    for (size_t l = 0; l < TCI_LANES_ALL; l++)
+        op->lanes[l].op = NULL;
+    op->args = *args;
+    prepare(op, comm);
+    return start(op);
 }
 
-const char *tci_call_print(const struct tci_comm *comm, const struct tci_call *call, char *text,
-                           size_t text_bytes)
-{
-    char root[32] = "", op[16] = "", plan[32] = "";
-    uint8_t id = call->plan & TCI_CALL_PLAN;
-    const char *rounds = call->plan & TCI_CALL_FAST    ? ", fast"
-                         : call->plan & TCI_CALL_EXACT ? ", exact"
-                                                       : "";
-    const char *name = NULL;
-    size_t used;
+/* ---- once more ---------------------------------------------------------------------------- */
 
-    if (call->coll >= TCI_COLL_COUNT) {
-        snprintf(text, text_bytes, "an unknown operation");
-        return text;
-    }
-    if (call->root >= 0)
-        snprintf(root, sizeof(root), ", root %" PRId32, call->root);
-    if (call->root < -1)
-        snprintf(root, sizeof(root), ", counts #%08" PRIx32, -2 - call->root);
-    if (call->op != 255)
-        snprintf(op, sizeof(op), ", %s", tc_reduce_op_name((tc_reduce_op_t)call->op));
-    if (comm->plan_name != NULL)
-        name = comm->plan_name(call->coll, id);
-    if (name != NULL)
-        snprintf(plan, sizeof(plan), ", %s%s", name, rounds);
-    else if (id != 0)
-        snprintf(plan, sizeof(plan), ", plan %d%s", id, rounds);
-    if (call->dtype == 255)
-        used = (size_t)snprintf(text, text_bytes, "%s%s%s%s", tci_coll_name(call->coll),
-                                plan[0] != 0 ? "(" : "", plan[0] != 0 ? plan + 2 : "",
-                                plan[0] != 0 ? ")" : "");
-    else
-        used = (size_t)snprintf(text, text_bytes, "%s(%" PRIu64 " x %s%s%s%s)",
-                                tci_coll_name(call->coll), call->count,
-                                tc_dtype_name((tc_dtype_t)call->dtype), op, root, plan);
-    TC_ASSERT(used < text_bytes);
-    return text;
+struct tci_op *tci_op_take_recent(struct tci_comm *comm)
+{
+    /* acquire: pairs with the release in keep_recent, the loop is done with it */
+    return atomic_load_explicit(&comm->recent, memory_order_relaxed) == NULL
+               ? NULL
+               : atomic_exchange_explicit(&comm->recent, NULL, memory_order_acquire);
+}
+
+void tci_op_drop_recent(struct tci_comm *comm, struct tci_op *op)
+{
+    tci_pool_put(&comm->context->ops, op);
+}
+
+tc_future *tci_op_start_again(struct tci_op *op)
+{
+    prepare(op, op->comm);
+    return start(op);
 }
 
 bool tci_call_is_equal(const struct tci_call *a, const struct tci_call *b)

@@ -98,6 +98,10 @@ struct tci_op_args {
     struct tci_stages *stages; /* given away with the call; NULL: the plan is all there is */
     bool is_from_self;         /* a receive from this rank */
     bool is_named;             /* the plan was asked for; only its pieces were chosen */
+    /* All of this but buffers and tag follows from the call and from the choices of the group, as
+     * long as they have this version: it need not be worked out again. */
+    bool is_plain;
+    unsigned version;
 };
 
 /* Ranks up to which a fold's inputs need no memory of their own. */
@@ -147,6 +151,13 @@ size_t tci_op_bytes(void);
 
 /* Start an operation; the caller owns the future, which may have failed already.  Any thread. */
 tc_future *tci_op_start(struct tci_comm *comm, const struct tci_op_args *args);
+
+/* The last operation that ended well and is plain, to be called once more: with other buffers and
+ * another tag, and else as it is.  NULL: there is none, or another thread has it.  Who takes it
+ * starts it, or drops it.  Any thread. */
+struct tci_op *tci_op_take_recent(struct tci_comm *comm);
+tc_future *tci_op_start_again(struct tci_op *op);
+void tci_op_drop_recent(struct tci_comm *comm, struct tci_op *op);
 
 /* An operation that tuning.admit has kept enters now.  Loop thread. */
 void tci_op_enter(struct tci_op *op);

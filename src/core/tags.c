@@ -37,6 +37,7 @@ void tci_tags_init(struct tci_tags *tags)
     pthread_mutex_init(&tags->lock, NULL);
     tags->ordered = NULL;
     tags->table = NULL;
+    memset(tags->near, 0, sizeof(tags->near));
     tci_list_init(&tags->idle);
     tags->idle_count = 0;
     tci_list_init(&tags->released);
@@ -44,9 +45,64 @@ void tci_tags_init(struct tci_tags *tags)
     tags->anchor = tags->spare = NULL;
 }
 
+/* ---- Finding them --------------------------------------------------------------------------- */
+
+/* Of the anchor. */
+static const struct tci_tag_name no_name = {.peer = INT32_MIN, .space = UINT32_MAX};
+
+/* NULL: the table alone. */
+static struct tci_tag **near_place(struct tci_tags *tags, const struct tci_tag_name *name)
+{
+    bool is_near = tci_space_is_ordered(name->space) && name->space != no_name.space;
+
+    return is_near ? &tags->near[name->tag % TCI_TAGS_NEAR] : NULL;
+}
+
+static bool is_named(const struct tci_tag *tag, const struct tci_tag_name *name)
+{
+    return tag != NULL && tag->name.tag == name->tag && tag->name.peer == name->peer &&
+           tag->name.space == name->space;
+}
+
+static struct tci_tag *find(struct tci_tags *tags, const struct tci_tag_name *name)
+{
+    struct tci_tag **near = near_place(tags, name);
+    struct tci_tag *tag = NULL;
+
+    if (near != NULL && is_named(*near, name))
+        return *near;
+    if (HASH_COUNT(tags->table) > (tags->anchor != NULL))
+        HASH_FIND(hh, tags->table, name, sizeof(*name), tag);
+    return tag;
+}
+
+/* False: no memory. */
+static bool enter(struct tci_tags *tags, struct tci_tag *tag)
+{
+    struct tci_tag **near = near_place(tags, &tag->name);
+
+    tag->is_near = near != NULL && *near == NULL;
+    if (tag->is_near) {
+        *near = tag;
+        return true;
+    }
+    HASH_ADD(hh, tags->table, name, sizeof(tag->name), tag);
+    return tag->hh.tbl != NULL; /* else there is no memory for the table itself */
+}
+
+static void leave(struct tci_tags *tags, struct tci_tag *tag)
+{
+    if (tag->is_near)
+        *near_place(tags, &tag->name) = NULL;
+    else
+        HASH_DEL(tags->table, tag);
+}
+
+/* ---- Their life ----------------------------------------------------------------------------- */
+
 static void forget(struct tci_tags *tags, struct tci_tag *tag)
 {
-    HASH_DEL(tags->table, tag);
+    leave(tags, tag);
     while (tag->deaths != NULL) {
         struct tci_death *death = tag->deaths;
 
@@ -59,15 +115,24 @@ static void forget(struct tci_tags *tags, struct tci_tag *tag)
         tci_free(tag);
 }
 
-/* All zero; NULL: no memory. */
-static struct tci_tag *new_tag(struct tci_tags *tags)
+/* Of a name; in no table; NULL: no memory. */
+static struct tci_tag *new_tag(struct tci_tags *tags, const struct tci_tag_name *name)
 {
-    struct tci_tag *tag = tags->spare;
+    struct tci_tag *tag = tags->spare != NULL ? tags->spare : tci_alloc(sizeof(*tag));
 
     if (tag == NULL)
-        return tci_alloc(sizeof(*tag));
+        return NULL;
     tags->spare = NULL;
-    memset(tag, 0, sizeof(*tag));
+    tag->name = *name;
+    tag->hh.tbl = NULL;
+    tci_list_init(&tag->idle);
+    tag->is_reserved = tag->is_running = tag->is_idle = tag->is_near = false;
+    tag->is_counted = !tags->has_forgotten;
+    tag->op = NULL;
+    tag->uses = tag->dead_use = 0;
+    tag->done = (struct tci_done){.is_set = false};
+    tag->foreign[0].peer = tag->foreign[1].peer = -1;
+    tag->deaths = NULL;
     return tag;
 }
 
@@ -79,6 +144,9 @@ void tci_tags_fini(struct tci_tags *tags)
     {
         forget(tags, tag);
     }
+    for (size_t i = 0; i < TCI_TAGS_NEAR; i++)
+        if (tags->near[i] != NULL)
+            forget(tags, tags->near[i]);
     tci_free(tags->spare);
     tags->spare = NULL;
     tci_free(tags->ordered);
@@ -126,31 +194,19 @@ static void sweep_released(struct tci_tags *tags)
     }
 }
 
-/* Of the anchor. */
-static const struct tci_tag_name no_name = {.peer = INT32_MIN, .space = UINT32_MAX};
-
 static struct tci_tag *find_or_make(struct tci_tags *tags, const struct tci_tag_name *name)
 {
-    struct tci_tag *tag = NULL;
+    struct tci_tag *tag = find(tags, name);
 
-    HASH_FIND(hh, tags->table, name, sizeof(*name), tag);
     if (tag != NULL)
         return tag;
     if (tags->anchor == NULL && name != &no_name)
         tags->anchor = find_or_make(tags, &no_name);
-    tag = new_tag(tags);
-    if (tag == NULL)
-        return NULL;
-    tag->name = *name;
-    tag->is_counted = !tags->has_forgotten;
-    tag->foreign[0].peer = tag->foreign[1].peer = -1;
-    tci_list_init(&tag->idle);
-    HASH_ADD(hh, tags->table, name, sizeof(tag->name), tag);
-    if (tag->hh.tbl == NULL) { /* no memory for the table itself */
-        tci_free(tag);
-        return NULL;
-    }
-    return tag;
+    tag = new_tag(tags, name);
+    if (tag == NULL || enter(tags, tag))
+        return tag;
+    tci_free(tag);
+    return NULL;
 }
 
 tc_status_t tci_tags_reserve(struct tci_tags *tags, const struct tci_tag_name *name,
@@ -176,10 +232,10 @@ tc_status_t tci_tags_reserve(struct tci_tags *tags, const struct tci_tag_name *n
 tc_status_t tci_tags_release(struct tci_tags *tags, const struct tci_tag_name *name)
 {
     tc_status_t status = TC_OK;
-    struct tci_tag *tag = NULL;
+    struct tci_tag *tag;
 
     pthread_mutex_lock(&tags->lock);
-    HASH_FIND(hh, tags->table, name, sizeof(*name), tag);
+    tag = find(tags, name);
     if (tag == NULL || !tag->is_reserved) {
         status = TC_ERR_INVALID_ARG;
     } else if (tag->is_running) {
@@ -202,6 +258,8 @@ size_t tci_tags_reserved(struct tci_tags *tags)
     {
         count += tag->is_reserved;
     }
+    for (size_t i = 0; i < TCI_TAGS_NEAR; i++)
+        count += tags->near[i] != NULL && tags->near[i]->is_reserved;
     pthread_mutex_unlock(&tags->lock);
     return count;
 }
@@ -241,10 +299,10 @@ struct tci_tag *tci_tags_get(struct tci_tags *tags, const struct tci_tag_name *n
 
 struct tci_tag *tci_tags_find(struct tci_tags *tags, const struct tci_tag_name *name)
 {
-    struct tci_tag *tag = NULL;
+    struct tci_tag *tag;
 
     pthread_mutex_lock(&tags->lock);
-    HASH_FIND(hh, tags->table, name, sizeof(*name), tag);
+    tag = find(tags, name);
     pthread_mutex_unlock(&tags->lock);
     return tag;
 }

@@ -42,6 +42,10 @@ struct tci_done {
  * messages of an older one are dropped without a look at the call. */
 enum { TCI_TAGS_ORDERED_MAX = 256 };
 
+/* Calls of a sequence that need no place in the table: few of them are under way at a time, and
+ * their numbers follow one another. */
+enum { TCI_TAGS_NEAR = 64 };
+
 /* A use that another rank has ended before this one has entered it. */
 struct tci_death {
     struct tci_death *next;
@@ -54,6 +58,7 @@ struct tci_tag {
     UT_hash_handle hh;
     struct tci_list idle;                  /* oldest first; in no list while reserved or pinned */
     bool is_reserved, is_running, is_idle; /* under the lock */
+    bool is_near;                          /* in `near`, and not in the table */
     bool is_counted;
     struct tci_op *op;             /* entered and not ended, or NULL */
     uint32_t uses;                 /* operations entered here */
@@ -68,6 +73,7 @@ struct tci_tag {
 struct tci_tags {
     pthread_mutex_t lock;
     struct tci_tag *table;
+    struct tci_tag *near[TCI_TAGS_NEAR]; /* by number; of ordered calls, the first of each place */
     struct tci_list idle;
     size_t idle_count;
     struct tci_list released; /* by the application; the loop lets them go idle */

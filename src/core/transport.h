@@ -235,6 +235,9 @@ struct tci_transport_ops {
     /* Neither fails here: every posted transfer completes exactly once on its cq. */
     void (*post_send)(struct tci_transport *self, struct tci_xfer *xfer);
     void (*post_recv)(struct tci_transport *self, struct tci_xfer *xfer);
+    /* Send at once and for good: true, and nothing completes, for its memory is free again.  False:
+     * nothing was done, and it is to be posted.  NULL: never. */
+    bool (*put)(struct tci_transport *self, struct tci_xfer *xfer);
     /* Every live transfer of (group, space, tag) with a peer, or with TCI_ALL_PEERS, completes now
      * with TC_ERR_CANCELLED, one in the middle without touching its memory any more; where a device
      * reads or writes that just now, as soon as it does not.  Early messages of it up to `use` are
@@ -285,6 +288,11 @@ static inline void tci_transport_post(struct tci_transport *self, struct tci_xfe
 }
 
 /* Calls of what a transport may leave out, with what NULL means there. */
+
+static inline bool tci_transport_put(struct tci_transport *self, struct tci_xfer *xfer)
+{
+    return self->ops->put != NULL && self->ops->put(self, xfer);
+}
 
 static inline bool tci_transport_has_told(const struct tci_transport *self)
 {

@@ -33,6 +33,17 @@ static void post(struct tci_transport *self, struct tci_xfer *xfer)
     tci_transport_post(view_of(self)->mux->below, xfer);
 }
 
+static bool put(struct tci_transport *self, struct tci_xfer *xfer)
+{
+    uint32_t peer = xfer->peer;
+
+    xfer->peer = below(view_of(self), peer);
+    if (tci_transport_put(view_of(self)->mux->below, xfer))
+        return true;
+    xfer->peer = peer;
+    return false;
+}
+
 static void abort_tag(struct tci_transport *self, const struct tci_key *key, int peer)
 {
     struct tci_transport *lower = view_of(self)->mux->below;
@@ -198,6 +209,7 @@ const struct tci_transport_ops tci_view_ops = {
     .name = "view",
     .post_send = post,
     .post_recv = post,
+    .put = put,
     .abort = abort_tag,
     .notify = notify,
     .review = review,

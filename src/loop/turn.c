@@ -71,6 +71,21 @@ static unsigned poll_sources(struct tci_loop *loop)
     return count;
 }
 
+/* As far as the first that has something. */
+static bool poll_for_one(struct tci_loop *loop)
+{
+    bool has_one = false;
+
+    TC_ASSERT(loop->cursor == NULL);
+    for (struct tci_source *source = loop->sources; source != NULL && !has_one;
+         source = loop->cursor) {
+        loop->cursor = source->next;
+        has_one = source->poll(source, BUDGET) != 0;
+    }
+    loop->cursor = NULL;
+    return has_one;
+}
+
 static bool arm_sources(struct tci_loop *loop)
 {
     bool is_armed = true;
@@ -216,7 +231,7 @@ static bool is_done_shortly(struct tci_loop *loop, const struct tci_waiter *wait
             return true;
         if (!tci_loop_is_drained(loop))
             return false;
-        (void)poll_sources(loop);
+        (void)poll_for_one(loop);
     }
     return false;
 }

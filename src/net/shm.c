@@ -111,6 +111,14 @@ static void post(struct tci_transport *self, struct tci_xfer *xfer)
         tci_shm_meet(link);
 }
 
+static bool put(struct tci_transport *self, struct tci_xfer *xfer)
+{
+    struct tci_shm_link *link = near_link(tci_shm_of(self), xfer->peer);
+
+    TC_ASSERT(xfer->is_send && xfer->status == TC_PENDING);
+    return link != NULL && tci_shm_send_now(link, xfer);
+}
+
 /* ---- Abort and review ---- */
 
 static void end_xfer(void *arg, struct tci_xfer *xfer, tc_status_t status)
@@ -433,6 +441,7 @@ static const struct tci_transport_ops shm_ops = {
     .name = "shared memory",
     .post_send = post,
     .post_recv = post,
+    .put = put,
     .abort = shm_abort,
     .notify = shm_notify,
     .review = shm_review,

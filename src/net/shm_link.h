@@ -252,6 +252,8 @@ static inline struct tci_call tci_shm_call_of(const struct tci_shm_head *head)
 /* ---- shm_send.c ---- */
 
 void tci_shm_send(struct tci_shm_link *link, struct tci_xfer *xfer);
+/* The same, if it is out when the call returns: then it does not complete.  False: not sent. */
+bool tci_shm_send_now(struct tci_shm_link *link, const struct tci_xfer *xfer);
 /* What waits goes out as far as there is room; the amount of work. */
 unsigned tci_shm_flush(struct tci_shm_link *link);
 void tci_shm_abort_sends(struct tci_shm_link *link, const struct tci_key *key, tc_status_t status);

@@ -178,7 +178,8 @@ void tci_shm_head_of(struct tci_shm_head *head, enum tci_shm_kind kind, const st
     head->spare = 0;
 }
 
-static bool put_data(struct tci_shm_link *link, struct tci_xfer *xfer)
+/* False: there is no room. */
+static bool put_data(struct tci_shm_link *link, const struct tci_xfer *xfer)
 {
     bool is_inline = xfer->len <= sizeof(((struct tci_shm_head *)0)->word);
     struct tci_shm_head *head = tci_shm_room(&link->writer, is_inline ? 0 : xfer->len);
@@ -196,7 +197,6 @@ static bool put_data(struct tci_shm_link *link, struct tci_xfer *xfer)
     link->framed += cost_of(xfer);
     link->shm->stats.bytes_sent += xfer->len;
     link->shm->stats.bytes_copied += xfer->len;
-    end_send(link, xfer, TC_OK);
     return true;
 }
 
@@ -238,26 +238,37 @@ static bool put_loan(struct tci_shm_link *link, struct tci_xfer *xfer)
     return true;
 }
 
-/* Small ones within the window are copied; all others wait in the sender's memory. */
+/* Whether it may be copied: a small one, within the window. */
+static bool is_eager(struct tci_shm_link *link, const struct tci_xfer *xfer)
+{
+    uint64_t consumed;
+
+    if (xfer->len > link->shm->eager_max)
+        return false;
+    if (link->framed - link->acked + cost_of(xfer) <= TCI_SHM_WINDOW)
+        return true;
+    /* acquire: pairs with the release of the reader, for form's sake: a number alone */
+    consumed = atomic_load_explicit(&link->writer.way->consumed, memory_order_acquire);
+    if (consumed > link->framed)
+        link->writer.is_broken = true;
+    else
+        link->acked = consumed;
+    return link->framed - link->acked + cost_of(xfer) <= TCI_SHM_WINDOW;
+}
+
+/* What is not copied waits in the sender's memory. */
 static bool put_message(struct tci_shm_link *link, struct tci_xfer *xfer)
 {
-    struct tci_shm *shm = link->shm;
+    bool may_copy = is_eager(link, xfer);
 
-    if (xfer->len > shm->eager_max)
+    if (link->writer.is_broken)
+        return false;
+    if (!may_copy)
         return put_loan(link, xfer);
-    if (link->framed - link->acked + cost_of(xfer) > TCI_SHM_WINDOW) {
-        /* acquire: pairs with the release of the reader, for form's sake: a number alone */
-        uint64_t consumed = atomic_load_explicit(&link->writer.way->consumed, memory_order_acquire);
-
-        if (consumed > link->framed) {
-            link->writer.is_broken = true;
-            return false;
-        }
-        link->acked = consumed;
-        if (link->framed - consumed + cost_of(xfer) > TCI_SHM_WINDOW)
-            return put_loan(link, xfer);
-    }
-    return put_data(link, xfer);
+    if (!put_data(link, xfer))
+        return false;
+    end_send(link, xfer, TC_OK);
+    return true;
 }
 
 /* ---- Posting ---- */
@@ -272,6 +283,11 @@ static void queue_send(struct tci_shm_link *link, struct tci_xfer *xfer, bool is
     tci_xfers_add_behind(&link->sends, before, xfer);
 }
 
+static bool has_to_queue(const struct tci_shm_link *link)
+{
+    return link->sends.head != NULL || link->queue.len > 0;
+}
+
 void tci_shm_send(struct tci_shm_link *link, struct tci_xfer *xfer)
 {
     link->sends_live++;
@@ -279,8 +295,16 @@ void tci_shm_send(struct tci_shm_link *link, struct tci_xfer *xfer)
         end_send(link, xfer, TC_ERR_PEER_LOST);
         return;
     }
-    if (link->sends.head != NULL || link->queue.len > 0 || !put_message(link, xfer))
+    if (has_to_queue(link) || !put_message(link, xfer))
         queue_send(link, xfer, false);
+}
+
+bool tci_shm_send_now(struct tci_shm_link *link, const struct tci_xfer *xfer)
+{
+    if (link->bye_put || has_to_queue(link) || !is_eager(link, xfer) || !put_data(link, xfer))
+        return false;
+    link->shm->stats.messages_sent++;
+    return true;
 }
 
 /* ---- What waits ---- */
