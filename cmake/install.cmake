@@ -50,4 +50,6 @@ file(GLOB units CONFIGURE_DEPENDS examples/systemd/*.service examples/systemd/*.
 install(FILES ${units} DESTINATION lib/systemd/system COMPONENT tools)
 
 install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev
+        PATTERN systemd EXCLUDE) # the tools have them where systemd looks
 include(cmake/package.cmake)

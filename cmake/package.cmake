@@ -34,12 +34,20 @@ string(CONCAT CPACK_DEBIAN_DEV_DESCRIPTION
     " and what pkg-config and CMake need.")
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${runtime} (= ${PROJECT_VERSION}-1)")
 # To link statically.
-set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "libevent-dev, libsodium-dev, libcjson-dev, libibverbs-dev")
+string(CONCAT CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS
+    "libevent-dev, libsodium-dev, libcjson-dev, libibverbs-dev, libhiredis-dev")
 
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME tcdist-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
 string(CONCAT CPACK_DEBIAN_TOOLS_DESCRIPTION
     "Moves tensors between processes. This package has the launcher, the tools with\n"
     " their manual pages, and templates of units for systemd.")
+
+# Debian looks for the licence of each package under the name of the package.
+foreach(component runtime dev tools)
+    string(TOUPPER ${component} upper)
+    install(FILES LICENSE RENAME copyright COMPONENT ${component} EXCLUDE_FROM_ALL
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
+endforeach()
 
 include(CPack)

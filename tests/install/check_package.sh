@@ -23,6 +23,8 @@ if [[ ${3:-} == inside ]]; then
     mount --bind /proc "$root/proc" && mount --bind /dev "$root/dev" &&
         mount -t tmpfs tmpfs "$root/tmp" && mkdir "$root/tmp/use" || exit 77
     cp "$work"/debs/*.deb "$here/consumer.c" "$here/CMakeLists.txt" "$root/tmp/use/" || exit 1
+    # Folders that a system may leave out of packages are looked at here.
+    rm -f "$root"/etc/dpkg/dpkg.cfg.d/*
     exec chroot "$root" /bin/bash -eu -c "$(cat "$here/use_package.sh")" use_package "$compiler"
 fi
 

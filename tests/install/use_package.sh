@@ -29,6 +29,18 @@ if ! { cmake -S . -B out -G Ninja -DCMAKE_C_COMPILER="$compiler" &&
 fi
 out/consumer
 
+# The examples, as a project of the reader's own; they find their data from where they came.
+if ! { cmake -S /usr/share/doc/tcdist/examples -B examples -G Ninja \
+    -DCMAKE_C_COMPILER="$compiler" && cmake --build examples; } >cmake.log 2>&1; then
+    cat cmake.log
+    exit 1
+fi
+(cd /usr/share/doc/tcdist && tcrun -n 2 -- /tmp/use/examples/digits --epochs 1) | tail -n 1
+examples/tensor_parallel --version | head -n 1
+for package in libtcdist0 libtcdist-dev tcdist-tools; do
+    grep -q 'Apache License' "/usr/share/doc/$package/copyright"
+done
+
 tcrun -n 2 -- tcperf --op allreduce -b 4 -e 1K -n 2 -w 1 | tail -n 1
 for tool in /usr/bin/tc*; do
     dpkg -S "$tool" 2>/dev/null | grep -q '^tcdist-tools:' || continue
