@@ -52,10 +52,9 @@ static void start(struct world *world, struct call *call, uint64_t tag, unsigned
         for (size_t i = 0; i < call->count; i++)
             call->in[r][i] = (int64_t)(tag * 10 + i) + r;
         memset(call->out[r], 0, sizeof(call->out[r]));
-        call->futures[r] =
-            tc_allreduce_async(world->group[r], call->is_ordered ? TC_TAG_ORDERED : tag,
-                               call->in[r], call->in_place ? call->in[r] : call->out[r],
-                               call->count, TC_DTYPE_I64, call->op, NULL);
+        call->futures[r] = tc_allreduce_async(
+            world->group[r], call->is_ordered ? TC_TAG_ORDERED : tag, call->in[r],
+            call->in_place ? call->in[r] : call->out[r], call->count, TC_DTYPE_I64, call->op, NULL);
     }
 }
 
