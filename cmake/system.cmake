@@ -36,10 +36,13 @@ function(tcdist_choose native posix headers symbols)
 endfunction()
 
 tcdist_choose(src/core/bell.c src/core/bell_posix.c sys/eventfd.h eventfd)
+tcdist_choose(src/core/cond.c src/core/cond_posix.c # an option of POSIX
+    pthread.h pthread_condattr_setclock)
 tcdist_choose(src/core/futex.c src/core/futex_posix.c
     "linux/futex.h;sys/syscall.h" "SYS_futex;FUTEX_WAIT_BITSET")
 tcdist_choose(src/core/pages.c src/core/pages_posix.c
-    "fcntl.h;sys/mman.h" "memfd_create;fallocate;F_ADD_SEALS;MAP_ANONYMOUS;MADV_HUGEPAGE")
+    "fcntl.h;sys/mman.h"
+    "memfd_create;fallocate;posix_fallocate;F_ADD_SEALS;MAP_ANONYMOUS;MADV_HUGEPAGE")
 tcdist_choose(src/core/process.c src/core/process_posix.c
     sys/mman.h "MAP_ANONYMOUS;MADV_WIPEONFORK")
 tcdist_choose(src/core/random.c src/core/random_posix.c sys/random.h getrandom)
@@ -60,3 +63,9 @@ tcdist_choose(src/net/socket.c src/net/socket_posix.c
 tcdist_choose(src/net/shm_region.c src/net/shm_region_posix.c
     "fcntl.h;sched.h;sys/mman.h;sys/syscall.h;sys/uio.h;unistd.h"
     "memfd_create;F_ADD_SEALS;pipe2;process_vm_readv;sched_getaffinity;SYS_pidfd_open")
+
+# Where a send cannot be told to raise no signal, sockets are (src/net/socket_posix.c).
+check_symbol_exists(MSG_NOSIGNAL sys/socket.h TCDIST_SYSTEM_MSG_NOSIGNAL)
+if(NOT TCDIST_SYSTEM_MSG_NOSIGNAL)
+    add_compile_definitions(MSG_NOSIGNAL=0)
+endif()

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/meter.h"
+#include "core/pages.h"
 #include "dump.h"
 #include "tcdist/version.h"
 
@@ -94,7 +95,7 @@ static tc_status_t make_file(const char *dir, uint64_t number, char path[PATH_MA
 /* All its blocks are there before it is written to: a full disk shows now, and not as a signal. */
 static void *map_file(int fd, size_t bytes, const char *path, struct tci_error *error)
 {
-    int failed = posix_fallocate(fd, 0, (off_t)bytes);
+    int failed = tci_pages_reserve(fd, bytes);
     void *image;
 
     if (failed != 0) {

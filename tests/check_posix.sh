@@ -15,7 +15,7 @@ compiler=$3
 launcher=$4
 posix=$build_dir/posix
 tests="test_future_threads test_loop test_loop_wait test_manual test_adapter_poll test_boot
-    test_meet test_fork test_collectives test_failure test_kill"
+    test_meet test_trace_file test_fork test_collectives test_failure test_kill"
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 export LC_ALL=C
@@ -47,8 +47,8 @@ build() {
     cmake -S "$source_dir" -B "$posix" -G Ninja -DCMAKE_C_COMPILER="$compiler" \
         -DCMAKE_C_COMPILER_LAUNCHER="$launcher" -DCMAKE_BUILD_TYPE=Debug \
         -DCMAKE_C_FLAGS_DEBUG='-O1 -g0 -Werror=implicit-function-declaration' \
-        -DTCDIST_POSIX_ONLY=ON -DTCDIST_RDMA=OFF -DTCDIST_BENCH=OFF -DTCDIST_TOOLS=OFF &&
-        cmake --build "$posix" --parallel 2 --target tcdist digits $tests
+        -DTCDIST_POSIX_ONLY=ON -DTCDIST_RDMA=OFF -DTCDIST_BENCH=OFF &&
+        cmake --build "$posix" --parallel 2 --target tcdist digits tcinfo $tests
 }
 
 # ---- What it is made of ----
@@ -89,6 +89,11 @@ no_call_of_linux() {
 # The same list finds them where they are.
 calls_are_seen() {
     [ "$(imports "$build_dir/libtcdist.so" | wc -l)" -ge 10 ]
+}
+
+tcinfo_tells() {
+    "$posix/tools/tcinfo" | grep -q 'go over TCP: the system lacks what sharing memory takes' &&
+        "$posix/tools/tcinfo" | grep -q 'no RDMA'
 }
 
 # ---- What it does ----
@@ -135,6 +140,7 @@ if [ "$failed" -eq 0 ]; then
     check headers_are_of_posix no_other_header
     check calls_of_linux_are_not_made no_call_of_linux
     check calls_of_linux_are_seen_elsewhere calls_are_seen
+    check tcinfo_tells_what_is_missing tcinfo_tells
     check four_ranks_train_as_with_one_of_linux groups_agree
     run_tests
 fi

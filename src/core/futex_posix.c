@@ -2,13 +2,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/futex.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <time.h>
 
-#include "core/base.h"
-
-#define NS_PER_S 1000000000ull
+#include "core/cond.h"
 
 /* A word is found again by its address.  Two that share a bed wake each other for no reason, which
  * a futex may do as well. */
@@ -24,15 +20,10 @@ static pthread_once_t made = PTHREAD_ONCE_INIT;
 
 static void make_beds(void)
 {
-    pthread_condattr_t attr;
-
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     for (int k = 0; k < BEDS; k++) {
         (void)pthread_mutex_init(&beds[k].lock, NULL);
-        (void)pthread_cond_init(&beds[k].wake, &attr);
+        (void)tci_cond_init(&beds[k].wake);
     }
-    (void)pthread_condattr_destroy(&attr);
 }
 
 /* Multiplied by the golden ratio: neighbours get beds of their own. */
@@ -48,18 +39,15 @@ static struct bed *bed_of(const atomic_uint *word)
  * then, and is woken. */
 bool tci_futex_wait(atomic_uint *word, unsigned value, uint64_t deadline_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(deadline_ns / NS_PER_S),
-                             .tv_nsec = (long)(deadline_ns % NS_PER_S)};
     struct bed *bed = bed_of(word);
-    int result = 0;
+    bool has_time = true;
 
     (void)pthread_mutex_lock(&bed->lock);
     /* seq_cst, as a futex compares: behind the count of the one who goes to sleep */
     if (atomic_load_explicit(word, memory_order_seq_cst) == value)
-        result = deadline_ns == TCI_NEVER ? pthread_cond_wait(&bed->wake, &bed->lock)
-                                          : pthread_cond_timedwait(&bed->wake, &bed->lock, &until);
+        has_time = tci_cond_wait(&bed->wake, &bed->lock, deadline_ns);
     (void)pthread_mutex_unlock(&bed->lock);
-    return result != ETIMEDOUT;
+    return has_time;
 }
 
 void tci_futex_wake(atomic_uint *word)

@@ -106,6 +106,11 @@ void tci_pages_end(void *data, size_t bytes, int fd)
         close(fd);
 }
 
+int tci_pages_reserve(int fd, size_t bytes)
+{
+    return posix_fallocate(fd, 0, (off_t)bytes);
+}
+
 /* ---- Huge ----------------------------------------------------------------------------------- */
 
 /* One page more than asked lies before the aligned address; what is beyond that goes back. */

@@ -17,6 +17,10 @@ void tci_pages_end(void *data, size_t bytes, int fd);
 void *tci_pages_huge(size_t bytes);
 void tci_pages_huge_end(void *block, size_t bytes);
 
+/* See to it that a file has all its blocks, before it is written to by way of memory: 0, or an
+ * errno. */
+int tci_pages_reserve(int fd, size_t bytes);
+
 /* Map all of a descriptor's memory, shared, with huge pages where there are any: at an address
  * that is as aligned as those.  NULL with errno.  Ended by munmap().  Only where descriptors of
  * memory are made. */

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/pages.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,6 +25,22 @@ void tci_pages_end(void *data, size_t bytes, int fd)
     (void)bytes;
     (void)fd;
     free(data);
+}
+
+/* posix_fallocate(3) is an option that not every system has. */
+int tci_pages_reserve(int fd, size_t bytes)
+{
+    static const char zeros[16 * 1024];
+
+    for (size_t at = 0; at < bytes;) {
+        size_t len = bytes - at < sizeof(zeros) ? bytes - at : sizeof(zeros);
+        ssize_t put = pwrite(fd, zeros, len, (off_t)at);
+
+        if (put < 0 && errno != EINTR)
+            return errno;
+        at += put < 0 ? 0 : (size_t)put;
+    }
+    return 0;
 }
 
 /* Aligned as a huge page is, with as much before it: the system gives pages when they are touched,

@@ -8,6 +8,7 @@
 
 #include "core/alloc.h"
 #include "core/assert.h"
+#include "core/cond.h"
 #include "loop/sched.h"
 #include "loop/state.h"
 #include "loop/thread.h"
@@ -143,13 +144,8 @@ struct tci_loop *tci_loop_of(struct tci_exec *exec)
 
 static void init_lock(struct tci_loop *loop)
 {
-    pthread_condattr_t attr;
-
     pthread_mutex_init(&loop->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&loop->news, &attr);
-    pthread_condattr_destroy(&attr);
+    (void)tci_cond_init(&loop->news);
 }
 
 static struct tci_reactor *make_reactor(const tc_config *config, struct tci_error *error)

@@ -35,6 +35,9 @@ tc_status_t tci_loop_turn(struct tci_loop *loop, int timeout_ms);
 int tci_loop_fd(struct tci_loop *loop);
 int tci_loop_timeout_ms(struct tci_loop *loop);
 
+/* CLOCK_MONOTONIC in nanoseconds.  Any thread. */
+uint64_t tci_loop_clock(void);
+
 /* How many ranks of this host share its cores, which decides how waits spin: known once a group
  * stands.  Any thread. */
 void tci_loop_set_local_ranks(struct tci_loop *loop, unsigned ranks);

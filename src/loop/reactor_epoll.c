@@ -11,6 +11,12 @@
 #include "core/base.h"
 #include "loop/reactor.h"
 
+#ifdef __GLIBC_PREREQ
+#if __GLIBC_PREREQ(2, 35)
+#define HAS_PWAIT2
+#endif
+#endif
+
 enum { BATCH = 64 };
 
 struct epoll_watch {
@@ -129,7 +135,7 @@ static int wait_batch(struct epoll_reactor *self, uint64_t timeout_ns)
 {
     int fd = self->epoll_fd;
     int timeout_ms = -1;
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+#ifdef HAS_PWAIT2
     struct timespec limit = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
                              .tv_nsec = (long)(timeout_ns % 1000000000u)};
     int count;

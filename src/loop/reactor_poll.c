@@ -17,9 +17,9 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/bell.h"
+#include "loop/loop.h"
 #include "loop/poll_set.h"
 #include "loop/reactor.h"
-#include "loop/state.h"
 #include "loop/thread.h"
 
 struct poll_reactor {

@@ -121,7 +121,6 @@ static inline struct tci_trace *tci_loop_trace(struct tci_loop *loop)
 /* loop.c */
 void tci_queue_add(struct tci_queue *queue, struct tci_task *task);
 uint64_t tci_loop_now(struct tci_loop *loop);
-uint64_t tci_loop_clock(void);
 
 /* wake.c */
 int tci_wake_open(struct tci_loop *loop); /* 0, or -1 with errno */

@@ -7,9 +7,9 @@
  * touches the mutex while nobody else waits: the owner looks at loop->waiting, where the waiter
  * counts itself before it looks whether it has to sleep. */
 #include <pthread.h>
-#include <time.h>
 
 #include "core/assert.h"
+#include "core/cond.h"
 #include "core/future.h"
 #include "loop/state.h"
 
@@ -83,23 +83,6 @@ void tci_loop_tell(struct tci_loop *loop)
 
 /* ---- Waiting for the owner ------------------------------------------------------------------ */
 
-/* Sleep until told; false when the waiter's time is up.  The lock is held. */
-static bool await_news(struct tci_loop *loop, uint64_t deadline_ns)
-{
-    struct timespec when;
-
-    if (deadline_ns == TCI_NEVER) {
-        pthread_cond_wait(&loop->news, &loop->lock);
-        return true;
-    }
-    if (deadline_ns <= tci_loop_clock())
-        return false;
-    when.tv_sec = (time_t)(deadline_ns / 1000000000u);
-    when.tv_nsec = (long)(deadline_ns % 1000000000u);
-    pthread_cond_timedwait(&loop->news, &loop->lock, &when);
-    return true;
-}
-
 /* Whether the calling thread may turn the loop at all: a lent reactor's verbs belong to its
  * thread, and a loop with a thread to that. */
 static bool may_turn(const struct tci_loop *loop)
@@ -123,7 +106,7 @@ static bool enter(struct tci_loop *loop, const struct tci_waiter *waiter)
         is_in = is_mine && tci_loop_try_enter(loop);
         if (is_in)
             break;
-        has_time = await_news(loop, waiter->deadline_ns);
+        has_time = tci_cond_wait(&loop->news, &loop->lock, waiter->deadline_ns);
     }
     /* relaxed: at worst we are told in vain */
     atomic_fetch_sub_explicit(&loop->waiting, 1, memory_order_relaxed);

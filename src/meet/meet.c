@@ -6,13 +6,13 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/bell.h"
+#include "core/cond.h"
 #include "loop/thread.h"
 #include "meet/store.h"
 #include "tcdist/reactor.h"
@@ -139,15 +139,11 @@ static void note(struct tci_meet *meet, const char *text)
 /* Until the time is over, or there is something else to do. */
 static void rest(struct tci_meet *meet, int *pause_ms)
 {
-    struct timespec end;
+    uint64_t end_ns = tci_loop_clock() + (uint64_t)*pause_ms * TCI_NS_PER_MS;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_nsec += *pause_ms * 1000000L;
-    end.tv_sec += end.tv_nsec / 1000000000L;
-    end.tv_nsec %= 1000000000L;
     (void)pthread_mutex_lock(&meet->lock);
     while (!is_set(&meet->is_stopped) && !is_set(&meet->is_withdrawn) &&
-           pthread_cond_timedwait(&meet->wake, &meet->lock, &end) == 0)
+           tci_cond_wait(&meet->wake, &meet->lock, end_ns))
         ;
     (void)pthread_mutex_unlock(&meet->lock);
     *pause_ms = (int)tci_min(2 * (size_t)*pause_ms, PAUSE_MAX_MS);
@@ -310,17 +306,7 @@ static void on_event(struct tci_watch *watch, uint32_t ready)
 
 static bool init_locks(struct tci_meet *meet)
 {
-    pthread_condattr_t attr;
-
-    if (pthread_condattr_init(&attr) != 0)
-        return false;
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    if (pthread_cond_init(&meet->wake, &attr) != 0) {
-        (void)pthread_condattr_destroy(&attr);
-        return false;
-    }
-    (void)pthread_condattr_destroy(&attr);
-    return pthread_mutex_init(&meet->lock, NULL) == 0;
+    return tci_cond_init(&meet->wake) == 0 && pthread_mutex_init(&meet->lock, NULL) == 0;
 }
 
 static struct tci_meet *new_meet(const struct tci_meet_config *config)

@@ -37,7 +37,7 @@ static void tell_source(const char *name, const char *to,
 
 void tci_iface_each(void (*fn)(void *arg, const struct tci_iface *iface), void *arg)
 {
-    /* Addresses of documentation (RFC 5737, RFC 3849): no interface has them. */
+    /* Addresses of documentation (RFC 5737, RFC 3849), which lie beyond the default route. */
     tell_source("default", "192.0.2.1", fn, arg);
     tell_source("default", "2001:db8::1", fn, arg);
     tell_source("lo", "127.0.0.1", fn, arg);
