@@ -94,6 +94,7 @@ tc_status_t tci_join_launch(const struct tci_launch *launch, tc_dist_options *op
     how->meeting.ports = launch->ports;
     how->meeting.is_loose = launch->is_loose;
     how->meeting.is_local = launch->is_local;
+    how->meeting.is_up = launch->is_up;
     hash_job(launch->job, how->meeting.job);
     return TC_OK;
 }

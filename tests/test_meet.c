@@ -316,6 +316,39 @@ static void an_allgather_that_does_not_gather_is_told(void **state)
     }
 }
 
+/* A rank 0 whose card leads to a port of this host that nobody has: there will be no other card. */
+static int give_card(void *arg, const void *send, void *recv, size_t bytes)
+{
+    struct tci_card card;
+    char at[64], address[80];
+
+    (void)arg;
+    close(world_listen(at, sizeof(at)));
+    snprintf(address, sizeof(address), "%s", strstr(at, "://") + 3);
+    tci_card_init(&card, tci_host_id(), 2);
+    assert_true(tci_card_add(&card, address));
+    memset(recv, 0, bytes);
+    tci_card_print(&card, recv);
+    memcpy((char *)recv + bytes, send, bytes);
+    return 0;
+}
+
+static void a_card_that_leads_nowhere_and_is_the_only_one_ends_soon(void **state)
+{
+    struct job job = {.size = 2};
+    tc_dist_options options;
+
+    (void)state;
+    open_rank(&job, 1, NULL);
+    tc_dist_options_default(&options);
+    options.world_size = 2;
+    options.rank = 1;
+    options.side_allgather = give_card;
+    job.joined[1] = tc_dist_init_async(job.context[1], &options, &job.group[1]);
+    expect(job.joined[1], TC_ERR_RENDEZVOUS, "rank 0 has listened there since before");
+    tc_shutdown(job.context[1]);
+}
+
 static void an_allgather_and_an_url_exclude_each_other(void **state)
 {
     struct job job = {.size = 2};
@@ -492,6 +525,7 @@ int main(void)
                                         remove_folder),
         cmocka_unit_test(ranks_meet_by_an_allgather_of_the_callers_own),
         cmocka_unit_test(an_allgather_that_does_not_gather_is_told),
+        cmocka_unit_test(a_card_that_leads_nowhere_and_is_the_only_one_ends_soon),
         cmocka_unit_test(an_allgather_and_an_url_exclude_each_other),
         cmocka_unit_test_setup_teardown(a_file_that_is_none_of_ours_is_left_alone, make_folder,
                                         remove_folder),

@@ -8,48 +8,11 @@
 
 #include <cmocka.h>
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "support/net_hosts.h"
+#include "support/net_checks.h"
 
-/* A group that has to stand is given time, for slow machines; one that cannot, little. */
-enum { STANDS_MS = 30000, FAILS_MS = 2000 };
-
-/* The whole of it for ranks that come together at some time, or do not, which is said after 3 s. */
-#define LATE "TCDIST_START_TIMEOUT=6"
-
-#define URL        "tcp://10.77.0.1:29500"
-#define URL_NAMED  "tcp://meet:29500"
-#define UNHEARD    "tcp dport 29500 reject with icmp host-unreachable;"
-#define CABLE_DROP "table inet t { chain in { type filter hook input priority 0; "
-#define CABLE_END  " }; }\n"
-
-static struct net_outcome outcome;
-
-static void run(const struct net_case *net)
-{
-    if (!net_hosts_run(net, &outcome))
-        fail_msg("%s", outcome.says[0]);
-    for (int r = 0; getenv("TCDIST_TEST_VERBOSE") != NULL && r < net->ranks; r++)
-        print_message("%s    rank %d: %s\n", outcome.log[r], r, outcome.says[r]);
-}
-
-static void stands(const struct net_case *net)
-{
-    run(net);
-    for (int r = 0; r < net->ranks; r++)
-        if (outcome.says[r][0] != '\0')
-            fail_msg("rank %d: %s", r, outcome.says[r]);
-}
-
-/* A rank failed, and its sentence has these words. */
-static void says(int rank, const char *words)
-{
-    if (strstr(outcome.says[rank], words) == NULL)
-        fail_msg("rank %d: \"%s\" has not \"%s\"", rank, outcome.says[rank], words);
-}
+#define UNHEARD "tcp dport 29500 reject with icmp host-unreachable;"
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
@@ -67,8 +30,8 @@ static void a_name_that_is_loopback_at_home_meets_other_hosts(void **state)
     };
 
     (void)state;
-    stands(&net);
-    assert_non_null(strstr(outcome.log[0], "tcp://meet:29500 is loopback here"));
+    net_stands(&net);
+    assert_non_null(strstr(net_outcome.log[0], "tcp://meet:29500 is loopback here"));
 }
 
 static void the_same_without_ipv6(void **state)
@@ -83,7 +46,7 @@ static void the_same_without_ipv6(void **state)
     };
 
     (void)state;
-    stands(&net);
+    net_stands(&net);
 }
 
 static void a_name_that_is_loopback_elsewhere_is_pointed_out(void **state)
@@ -97,11 +60,12 @@ static void a_name_that_is_loopback_elsewhere_is_pointed_out(void **state)
     };
 
     (void)state;
-    run(&net);
-    says(0, "rank 1 of 2 has not come to tcp://meet:29500 within 2 s");
-    says(1, "rank 1 has not reached rank 0 at tcp://meet:29500 within 2 s (");
-    says(1, " attempts, the last: 127.0.1.1:29500: Connection refused): that name means this host "
-            "itself here: see /etc/hosts");
+    net_run(&net);
+    net_says(0, "rank 1 of 2 has not come to tcp://meet:29500 within 2 s");
+    net_says(1, "rank 1 has not reached rank 0 at tcp://meet:29500 within 2 s (");
+    net_says(1,
+             " attempts, the last: 127.0.1.1:29500: Connection refused): that name means this host "
+             "itself here: see /etc/hosts");
 }
 
 static void a_name_of_several_addresses_is_met_at_each(void **state)
@@ -116,7 +80,7 @@ static void a_name_of_several_addresses_is_met_at_each(void **state)
     };
 
     (void)state;
-    stands(&net);
+    net_stands(&net);
 }
 
 static void a_name_that_nobody_knows_is_said(void **state)
@@ -130,98 +94,9 @@ static void a_name_that_nobody_knows_is_said(void **state)
     };
 
     (void)state;
-    run(&net);
-    says(1, "rank 1 has not reached rank 0 at tcp://meet:29500 within 2 s (");
-    says(1, "the last: meet: ");
-}
-
-/* ---- How soon it is said -------------------------------------------------------------------- */
-
-static void logged(int rank, const char *words)
-{
-    if (strstr(outcome.log[rank], words) == NULL)
-        fail_msg("rank %d: \"%s\" is not in the log: %s", rank, words, outcome.log[rank]);
-}
-
-/* No such name, and no route: long before the time is up that ranks have. */
-static void what_waiting_seldom_mends_ends_soon(void **state)
-{
-    static const struct net_case net = {
-        .url = URL_NAMED,
-        .timeout_ms = STANDS_MS,
-        .hosts = {{.names = "10.77.0.1 meet"}, {.names = NULL}, {.names = "10.99.0.1 meet"}},
-        .ranks = 3,
-        .rank = {{0, "TCDIST_START_TIMEOUT=4"}, {1, NULL}, {2, NULL}},
-    };
-
-    (void)state;
-    run(&net);
-    says(1, "rank 1 has not reached rank 0 at tcp://meet:29500 within 3 s (");
-    says(1, "the last: meet: Name or service not known): no such name is known here: see DNS and "
-            "/etc/hosts; TCDIST_START_TIMEOUT=SECONDS waits for it");
-    says(2, "rank 2 has not reached rank 0 at tcp://meet:29500 within 3 s (");
-    says(2, "the last: 10.99.0.1:29500: Network is unreachable): this host has no way there: see "
-            "its interfaces and routes; TCDIST_START_TIMEOUT=SECONDS waits for it");
-}
-
-static void a_rank_0_whose_own_name_is_unknown_ends_soon(void **state)
-{
-    static const struct net_case net = {
-        .url = URL_NAMED,
-        .timeout_ms = STANDS_MS,
-        .hosts = {{.names = NULL}, {.names = NULL}},
-        .ranks = 2,
-        .rank = {{0, NULL}, {1, NULL}},
-    };
-
-    (void)state;
-    run(&net);
-    says(0, "rank 0 has found no address of its own for tcp://meet:29500 within 3 s (Name or "
-            "service not known); TCDIST_START_TIMEOUT=SECONDS waits for it");
-}
-
-/* Silence, of a host or of a name server, is borne until the time is up. */
-static void what_waiting_may_mend_is_said_soon(void **state)
-{
-    static const struct net_case net = {
-        .url = URL_NAMED,
-        .timeout_ms = STANDS_MS,
-        .hosts = {{.names = "10.77.0.1 meet",
-                   .nft = CABLE_DROP "iifname \"eth0\" tcp dport 29500 drop;" CABLE_END},
-                  {.names = "10.77.0.1 meet"},
-                  {.has_name_server = true}},
-        .ranks = 3,
-        .rank = {{0, LATE}, {1, LATE}, {2, LATE}},
-    };
-
-    (void)state;
-    run(&net);
-    logged(0, "ranks 1, 2 of 3 have not come to tcp://meet:29500 within 3 s: start them, or check "
-              "that they reach this address (tried until 6 s have passed)");
-    logged(1, "rank 1 has not reached rank 0 at tcp://meet:29500 within 3 s (1 attempt, the last: "
-              "10.77.0.1:29500: ");
-    logged(2, "rank 2 has not reached rank 0 at tcp://meet:29500 within 3 s (0 attempts, the last: "
-              "meet: the name server has not answered yet): see the name servers of this host "
-              "(tried until 6 s have passed)");
-    says(0, "have not come to tcp://meet:29500 within 6 s");
-    says(1, "rank 1 has not reached rank 0 at tcp://meet:29500 within 6 s (");
-    says(2, "rank 2 has not reached rank 0 at tcp://meet:29500 within 6 s (");
-}
-
-/* A name that comes with its host is waited for where that is asked for. */
-static void a_name_that_comes_late_is_waited_for(void **state)
-{
-    static const struct net_case net = {
-        .url = URL_NAMED,
-        .timeout_ms = STANDS_MS,
-        .hosts = {{.names = "10.77.0.1 meet"}, {.names = NULL}},
-        .ranks = 2,
-        .rank = {{0, LATE}, {1, LATE}},
-    };
-
-    (void)state;
-    run(&net);
-    says(1, "rank 1 has not reached rank 0 at tcp://meet:29500 within 6 s (");
+    net_run(&net);
+    net_says(1, "rank 1 has not reached rank 0 at tcp://meet:29500 within 2 s (");
+    net_says(1, "the last: meet: ");
 }
 
 /* ---- Interfaces ----------------------------------------------------------------------------- */
@@ -243,7 +118,7 @@ static void the_same_docker_address_on_all_hosts_disturbs_nobody(void **state)
     };
 
     (void)state;
-    stands(&net);
+    net_stands(&net);
 }
 
 /* Packets between hosts 1 and 2 have to go over eth1; 10.77.0.<x> of the other is dropped. */
@@ -262,7 +137,7 @@ static void ranks_are_reached_by_the_interface_that_is_chosen(void **state)
     };
 
     (void)state;
-    stands(&net);
+    net_stands(&net);
 }
 
 static void an_interface_that_is_not_there_is_said(void **state)
@@ -275,9 +150,10 @@ static void an_interface_that_is_not_there_is_said(void **state)
     };
 
     (void)state;
-    run(&net);
-    says(1, "rank 1 has no address on the interfaces \"ib0,ib1\"; this host has lo 127.0.0.1, eth0 "
-            "10.77.0.2");
+    net_run(&net);
+    net_says(
+        1, "rank 1 has no address on the interfaces \"ib0,ib1\"; this host has lo 127.0.0.1, eth0 "
+           "10.77.0.2");
 }
 
 static void ranks_are_reached_where_they_are_advertised(void **state)
@@ -293,7 +169,7 @@ static void ranks_are_reached_where_they_are_advertised(void **state)
     };
 
     (void)state;
-    stands(&net);
+    net_stands(&net);
 }
 
 /* ---- Families ------------------------------------------------------------------------------- */
@@ -311,7 +187,7 @@ static void ipv6_alone_will_do(void **state)
     };
 
     (void)state;
-    stands(&net);
+    net_stands(&net);
 }
 
 static void ipv4_alone_will_do(void **state)
@@ -326,7 +202,7 @@ static void ipv4_alone_will_do(void **state)
     };
 
     (void)state;
-    stands(&net);
+    net_stands(&net);
 }
 
 static void link_local_addresses_have_the_scope_of_each_host(void **state)
@@ -342,7 +218,7 @@ static void link_local_addresses_have_the_scope_of_each_host(void **state)
     };
 
     (void)state;
-    stands(&net);
+    net_stands(&net);
 }
 
 /* ---- Ports and addresses of rank 0 ----------------------------------------------------------- */
@@ -358,9 +234,10 @@ static void a_port_that_is_in_use_is_said(void **state)
     };
 
     (void)state;
-    run(&net);
-    says(0, "rank 0 cannot meet the others at tcp://10.77.0.1:29500: listen on 10.77.0.1:29500: "
-            "Address already in use");
+    net_run(&net);
+    net_says(0,
+             "rank 0 cannot meet the others at tcp://10.77.0.1:29500: listen on 10.77.0.1:29500: "
+             "Address already in use");
 }
 
 static void an_address_of_another_host_is_said(void **state)
@@ -373,11 +250,11 @@ static void an_address_of_another_host_is_said(void **state)
     };
 
     (void)state;
-    run(&net);
-    says(0, "listen on 10.77.0.9:29500: Cannot assign requested address; this host has lo "
-            "127.0.0.1, eth0 10.77.0.1");
-    says(1, "rank 1 has not reached rank 0 at tcp://10.77.0.9:29500 within 2 s (");
-    says(1, " the last: 10.77.0.9:29500: ");
+    net_run(&net);
+    net_says(0, "listen on 10.77.0.9:29500: Cannot assign requested address; this host has lo "
+                "127.0.0.1, eth0 10.77.0.1");
+    net_says(1, "rank 1 has not reached rank 0 at tcp://10.77.0.9:29500 within 2 s (");
+    net_says(1, " the last: 10.77.0.9:29500: ");
 }
 
 static void a_rank_0_behind_a_firewall_is_said(void **state)
@@ -391,10 +268,11 @@ static void a_rank_0_behind_a_firewall_is_said(void **state)
     };
 
     (void)state;
-    run(&net);
-    says(0, "rank 1 of 2 has not come to tcp://10.77.0.1:29500 within 2 s");
-    says(1, "attempts, the last: 10.77.0.1:29500: No route to host): start rank 0, or check that "
-            "this address leads to it");
+    net_run(&net);
+    net_says(0, "rank 1 of 2 has not come to tcp://10.77.0.1:29500 within 2 s");
+    net_says(1,
+             "attempts, the last: 10.77.0.1:29500: No route to host): start rank 0, or check that "
+             "this address leads to it");
 }
 
 /* ---- Edges that are blocked ------------------------------------------------------------------ */
@@ -404,8 +282,8 @@ static void a_rank_0_behind_a_firewall_is_said(void **state)
 
 static void check_detour(int rank, const char *words, bool is_there)
 {
-    if ((strstr(outcome.log[rank], words) != NULL) != is_there)
-        fail_msg("rank %d: \"%s\" in the log: %s", rank, words, outcome.log[rank]);
+    if ((strstr(net_outcome.log[rank], words) != NULL) != is_there)
+        fail_msg("rank %d: \"%s\" in the log: %s", rank, words, net_outcome.log[rank]);
 }
 
 /* Behind a router that translates one can connect, and not be connected to. */
@@ -423,7 +301,7 @@ static void who_cannot_be_connected_to_is_called_back(void **state)
         };
 
         net.hosts[2].nft = rules[k];
-        stands(&net);
+        net_stands(&net);
         for (int r = 0; r < 3; r++)
             check_detour(r, "through rank 0", false);
     }
@@ -451,16 +329,16 @@ static void ranks_that_cannot_connect_go_through_rank_0(void **state)
         };
 
         net.hosts[1].nft = rows[k].rule;
-        stands(&net);
+        net_stands(&net);
         check_detour(0, "carries what ranks ", true);
-        if (strstr(outcome.log[1],
+        if (strstr(net_outcome.log[1],
                    "rank 1: rank 2 is reached through rank 0, since a connection to "
                    "it at 10.77.0.3:") == NULL)
             check_detour(2,
                          "rank 2: rank 1 is reached through rank 0, since a connection to it at "
                          "10.77.0.2:",
                          true);
-        if (rows[k].why != NULL && strstr(outcome.log[1], rows[k].why) == NULL)
+        if (rows[k].why != NULL && strstr(net_outcome.log[1], rows[k].why) == NULL)
             check_detour(2, rows[k].why, true);
     }
 }
@@ -486,10 +364,10 @@ static void ranks_that_cannot_connect_go_through_another_than_rank_0(void **stat
             .rank = {{0, envs[k]}, {0, envs[k]}, {1, envs[k]}, {2, envs[k]}},
         };
 
-        stands(&net);
-        logged(1, "rank 1: carries what ranks ");
+        net_stands(&net);
+        net_logged(1, "rank 1: carries what ranks ");
         if (!net.is_late)
-            logged(0, "rank 0: carries what ranks ");
+            net_logged(0, "rank 0: carries what ranks ");
     }
 }
 
@@ -508,7 +386,7 @@ static void an_address_that_only_looks_right_is_gone_around(void **state)
     };
 
     (void)state;
-    stands(&net);
+    net_stands(&net);
     check_detour(0, "carries what ranks ", true);
 }
 
@@ -520,10 +398,6 @@ int main(void)
         cmocka_unit_test(a_name_that_is_loopback_elsewhere_is_pointed_out),
         cmocka_unit_test(a_name_of_several_addresses_is_met_at_each),
         cmocka_unit_test(a_name_that_nobody_knows_is_said),
-        cmocka_unit_test(what_waiting_seldom_mends_ends_soon),
-        cmocka_unit_test(a_rank_0_whose_own_name_is_unknown_ends_soon),
-        cmocka_unit_test(what_waiting_may_mend_is_said_soon),
-        cmocka_unit_test(a_name_that_comes_late_is_waited_for),
         cmocka_unit_test(the_same_docker_address_on_all_hosts_disturbs_nobody),
         cmocka_unit_test(ranks_are_reached_by_the_interface_that_is_chosen),
         cmocka_unit_test(an_interface_that_is_not_there_is_said),

@@ -69,12 +69,12 @@ static void a_given_rendezvous_is_passed_on_without_a_socket(void **state)
     setenv("TCDIST_RENDEZVOUS_FD", "7", 1);
     tool_start(&run, NULL,
                TCRUN("-n", "2", "--rendezvous", "tcp://10.0.0.7:4100", "sh", "-c",
-                     "echo $TCDIST_RENDEZVOUS ${TCDIST_RENDEZVOUS_FD-none}"));
+                     "echo $TCDIST_RENDEZVOUS ${TCDIST_RENDEZVOUS_FD-none} $TCDIST_RENDEZVOUS_UP"));
     unsetenv("TCDIST_RENDEZVOUS_FD");
     tool_finish(&run);
 
     assert_int_equal(run.exit_code, 0);
-    assert_int_equal(tool_count(run.out.data, "] tcp://10.0.0.7:4100 none\n"), 2);
+    assert_int_equal(tool_count(run.out.data, "] tcp://10.0.0.7:4100 none 0\n"), 2);
     tool_close(&run);
 }
 
@@ -482,6 +482,7 @@ static int meet(void)
 {
     const char *url = getenv("TCDIST_RENDEZVOUS");
     const char *inherited = getenv("TCDIST_RENDEZVOUS_FD");
+    const char *is_up = getenv("TCDIST_RENDEZVOUS_UP");
     int others = atoi(getenv("TCDIST_WORLD_SIZE")) - 1;
     bool is_first = strcmp(getenv("TCDIST_RANK"), "0") == 0;
     int open_count = count_open_beyond_2();
@@ -492,7 +493,7 @@ static int meet(void)
 
     addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     addr.sin_port = htons((uint16_t)atoi(strrchr(url, ':') + 1));
-    if (is_first != (inherited != NULL))
+    if (is_first != (inherited != NULL) || is_up == NULL || strcmp(is_up, "1") != 0)
         return 10;
     if (is_first) {
         fd = atoi(inherited);

@@ -22,6 +22,7 @@ struct tci_launch {
     int start_timeout_ms;    /* how long ranks may take to come; 0: nothing is said */
     int ports;               /* as in struct tci_meeting */
     bool is_local, is_loose; /* as there */
+    bool is_up;              /* as there */
     char advertise[256];     /* of rank 0: the host by which the others reach it; "" */
     const char *devices;     /* the file of tc_dist_options.rdma_devices; borrowed; NULL */
     bool prefers_ring;       /* and rdma_ring */

@@ -15,6 +15,8 @@ static tc_status_t read_place(struct tci_launch *launch, struct tci_error *error
     struct tci_launch_number size = {.name = "TCDIST_WORLD_SIZE", .low = 1, .high = INT_MAX};
     struct tci_launch_number fd = {.name = "TCDIST_RENDEZVOUS_FD", .low = 0, .high = INT_MAX};
     struct tci_launch_number rank = {.name = "TCDIST_RANK"};
+    struct tci_launch_number up = {.name = "TCDIST_RENDEZVOUS_UP", .low = 0, .high = 1};
+    int is_up = 0;
     tc_status_t status;
 
     if (tci_launch_get(size.name) == NULL)
@@ -27,6 +29,9 @@ static tc_status_t read_place(struct tci_launch *launch, struct tci_error *error
         status = tci_launch_may_number(launch, &rank, &launch->rank, error);
     if (status == TC_OK)
         status = tci_launch_may_number(launch, &fd, &launch->listen_fd, error);
+    if (status == TC_OK)
+        status = tci_launch_may_number(launch, &up, &is_up, error);
+    launch->is_up = is_up == 1;
     return status;
 }
 

@@ -389,6 +389,11 @@ void tci_meet_close(struct tci_meet *meet)
     let_go(meet);
 }
 
+bool tci_meet_is_once(const struct tci_meet *meet)
+{
+    return meet->ops->is_once;
+}
+
 const char *tci_meet_last(struct tci_meet *meet, char *text)
 {
     (void)pthread_mutex_lock(&meet->lock);

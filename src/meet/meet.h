@@ -58,6 +58,8 @@ void tci_meet_withdraw(struct tci_meet *meet);
 /* Nothing is told from here on; a card that is still there goes with it, a little later.  NULL is
  * fine. */
 void tci_meet_close(struct tci_meet *meet);
+/* Whether there will be one card and no other. */
+bool tci_meet_is_once(const struct tci_meet *meet);
 /* What the last look met with, "" for nothing odd; text has room for 160 bytes. */
 const char *tci_meet_last(struct tci_meet *meet, char *text);
 

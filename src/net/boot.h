@@ -31,6 +31,7 @@ struct tci_meeting {
     int ports; /* rank 0 takes the first that is free of so many, from the URL's on; 0: 1 */
     bool
         is_local; /* all ranks are on this host: they meet on loopback, where no address is given */
+    bool is_up;   /* rank 0's socket has listened since before this process began */
     bool is_loose;        /* without any address of the URL's host, rank 0 listens on all it has */
     struct tci_side side; /* for side:// */
 };

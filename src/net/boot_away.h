@@ -13,5 +13,7 @@ void tci_member_blame_away(const struct tci_member *member, const char *time,
 /* Of the role: rank 0 is missed for `time`.  Said; and the end, where waiting seldom mends it and
  * nobody has said that others may come late. */
 void tci_member_say(struct tci_boot *boot, const char *time);
+/* The same end without a word before, and silence counts, too. */
+void tci_member_judge(struct tci_member *member);
 
 #endif

@@ -207,6 +207,8 @@ static void dial_card(struct tci_member *member, const struct tci_card *card)
         return; /* nothing on it can be read here: another one may come */
     if (member->dial == NULL)
         tci_member_fail_without(member, ENOMEM, "join a group");
+    else
+        tci_member_begin_dial(member);
 }
 
 static void on_member_event(void *arg, enum tci_meet_event event, const struct tci_card *card,

@@ -24,6 +24,10 @@
  * nothing is left after so long.  A rank 0 that is only slow is left too: so it is long. */
 #define PATIENCE_NS (8000 * TCI_NS_PER_MS)
 
+/* After so long it is asked whether dialing will lead anywhere: four packets that asked for a
+ * connection, at 0, 1, 3 and 4 s, were not answered then, or have got answers. */
+#define JUDGE_NS (4500 * TCI_NS_PER_MS)
+
 enum { IFACES_MAX = 32 }; /* addresses of this host that are looked at */
 
 static void set_state(struct tci_member *member, enum tci_member_state state)
@@ -66,6 +70,23 @@ void tci_member_fail_without(struct tci_member *member, int cause, const char *d
     tci_member_fail(member);
 }
 
+static bool is_meeting_root(const struct tci_member *member)
+{
+    return member->state == TCI_MEMBER_PROVING || member->state == TCI_MEMBER_JOINING;
+}
+
+/* When something is to be done without anybody's word. */
+static void set_wake(struct tci_member *member)
+{
+    uint64_t at_ns = member->boot.deadline_ns;
+
+    if (is_meeting_root(member))
+        at_ns = tci_min(at_ns, member->leave_ns);
+    if (is_meeting_root(member) || member->state == TCI_MEMBER_DIALING)
+        at_ns = tci_min(at_ns, member->judge_ns);
+    tci_boot_wake(&member->boot, at_ns);
+}
+
 static void lose_root(struct tci_member *member, const char *how)
 {
     char where[TCI_ADDR_TEXT];
@@ -87,14 +108,15 @@ void tci_member_leave(struct tci_member *member, const char *how)
         close(member->boot.result.listener);
         member->boot.result.listener = -1;
     }
+    member->is_foreign = false;
     set_state(member, TCI_MEMBER_DIALING);
-    tci_boot_wake(&member->boot, member->boot.deadline_ns);
+    set_wake(member);
     tci_dial_again(member->dial);
 }
 
 static void break_off(struct tci_member *member, const char *how)
 {
-    if (member->state == TCI_MEMBER_PROVING || member->state == TCI_MEMBER_JOINING)
+    if (is_meeting_root(member))
         tci_member_leave(member, how);
     else
         lose_root(member, how);
@@ -243,7 +265,7 @@ static void on_message(struct tci_member *member)
         break_off(member, "it speaks another version of the rendezvous");
     } else if (head->type == TCI_BOOT_WELCOME && member->state == TCI_MEMBER_JOINING) {
         set_state(member, TCI_MEMBER_WAITING);
-        tci_boot_wake(&member->boot, member->boot.deadline_ns);
+        set_wake(member);
     } else if (head->type == TCI_BOOT_TABLE && member->state == TCI_MEMBER_WAITING) {
         on_table(member);
     } else if (head->type == TCI_BOOT_GO && member->state == TCI_MEMBER_HOLDING) {
@@ -272,6 +294,7 @@ static void on_readable(struct tci_member *member)
             return;
         case TCI_BOOT_READ_GARBAGE:
             break_off(member, "it does not speak as rank 0 of a group does");
+            member->is_foreign = true;
             return;
         case TCI_BOOT_READ_PROVEN:
             join(member);
@@ -407,13 +430,20 @@ void tci_member_dialed(void *arg, int fd, const struct tci_addr *peer, int cause
         tci_member_fail_without(member, errno, "watch the connection to rank 0");
         return;
     }
+    member->leave_ns = TCI_NEVER;
     if (member->boot.meeting.ports > 1 || member->meet != NULL)
-        tci_boot_wake(&member->boot,
-                      tci_min(member->boot.deadline_ns, tci_boot_now(&member->boot) + PATIENCE_NS));
+        member->leave_ns = tci_boot_now(&member->boot) + PATIENCE_NS;
     if (member->boot.result.keyring != NULL)
         prove(member);
     else
         join(member);
+    set_wake(member);
+}
+
+void tci_member_begin_dial(struct tci_member *member)
+{
+    member->judge_ns = member->boot.is_patient ? TCI_NEVER : tci_boot_now(&member->boot) + JUDGE_NS;
+    set_wake(member);
 }
 
 static void start_dialing(struct tci_member *member)
@@ -427,10 +457,12 @@ static void start_dialing(struct tci_member *member)
     }
     member->dial =
         tci_dial_start(boot->loop, boot->url.host, boot->url.port, tci_member_dialed, member);
-    if (member->dial == NULL)
+    if (member->dial == NULL) {
         tci_member_fail_without(member, ENOMEM, "join a group");
-    else
-        tci_dial_spread(member->dial, boot->meeting.ports);
+        return;
+    }
+    tci_dial_spread(member->dial, boot->meeting.ports);
+    tci_member_begin_dial(member);
 }
 
 /* A place of one's own is taken before anybody is told of it. */
@@ -473,6 +505,7 @@ static void begin(struct tci_boot *boot)
     struct tci_addr literal;
 
     member->conn.fd = -1;
+    member->leave_ns = member->judge_ns = TCI_NEVER;
     member->conn.watch.fn = on_conn;
     member->conn.large_len = (uint32_t)tci_boot_table_len(boot->result.size);
     member->table = tci_alloc(member->conn.large_len);
@@ -510,12 +543,18 @@ static void on_timer(struct tci_boot *boot)
 {
     struct tci_member *member = tci_container_of(boot, struct tci_member, boot);
 
-    if (tci_boot_now(boot) >= boot->deadline_ns)
+    uint64_t now_ns = tci_boot_now(boot);
+
+    if (now_ns >= boot->deadline_ns) {
         on_deadline(boot);
-    else if (member->state == TCI_MEMBER_PROVING || member->state == TCI_MEMBER_JOINING)
+        return;
+    }
+    if (is_meeting_root(member) && now_ns >= member->leave_ns)
         tci_member_leave(member, "it says nothing");
-    else
-        tci_boot_wake(boot, boot->deadline_ns);
+    if (now_ns >= member->judge_ns)
+        tci_member_judge(member);
+    if (member->state != TCI_MEMBER_ENDED)
+        set_wake(member);
 }
 
 static void fini(struct tci_boot *boot)

@@ -29,6 +29,8 @@ struct tci_member {
     struct tci_boot boot;
     enum tci_member_state state;
     bool is_in_grace;
+    bool is_foreign;             /* who has answered last is nothing of ours */
+    uint64_t leave_ns, judge_ns; /* who says nothing is left; whether to go on dialing is asked */
     unsigned pings; /* how often rank 0 has said, shortly before the deadline, that it is there */
     struct tci_resolve *resolve; /* owned */
     struct tci_addr place; /* with AT: where we listen; with ADVERTISED: where we are reached */
@@ -46,6 +48,8 @@ void tci_member_fail(struct tci_member *member);
 void tci_member_fail_without(struct tci_member *member, int cause, const char *doing);
 /* Whoever answers at an address, or does not, is no rank 0: look on. */
 void tci_member_leave(struct tci_member *member, const char *how);
+/* A dial begins. */
+void tci_member_begin_dial(struct tci_member *member);
 /* Of a dial. */
 void tci_member_dialed(void *arg, int fd, const struct tci_addr *peer, int cause);
 

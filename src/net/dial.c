@@ -10,6 +10,7 @@
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
+#include "net/iface.h"
 #include "net/resolve.h"
 #include "net/sock.h"
 #include "tcdist/reactor.h"
@@ -59,13 +60,15 @@ struct tci_dial {
     struct tci_resolve *resolve;
 
     struct attempt attempts[TCI_RESOLVE_MAX];
-    size_t count;   /* addresses */
-    size_t first;   /* the one that a round begins with */
-    size_t started; /* of this round */
-    size_t open;    /* started and not decided */
-    unsigned tries; /* attempts in all rounds */
-    bool has_hope;  /* something of this round goes on, or failed by what waiting may mend */
-    bool is_stuck;  /* nothing of the last round had */
+    size_t count;     /* addresses */
+    size_t first;     /* the one that a round begins with */
+    size_t started;   /* of this round */
+    size_t open;      /* started and not decided */
+    unsigned tries;   /* attempts in all rounds */
+    bool has_hope;    /* something of this round goes on, or failed by what waiting may mend */
+    bool is_stuck;    /* nothing of the last round had */
+    bool has_silence; /* an attempt of this round was never answered */
+    bool has_failed, is_answered; /* the last round ended in nothing; each attempt by an answer */
     char last[TCI_ADDR_TEXT + 64];
 };
 
@@ -132,6 +135,8 @@ static void pause_round(struct tci_dial *dial)
 {
     close_all(dial);
     dial->is_stuck = !dial->has_hope;
+    dial->has_failed = true;
+    dial->is_answered = dial->count > 0 && !dial->has_silence;
     set_state(dial, DIAL_PAUSED);
     wait_until(dial, now_ns(dial) + dial->pause_ns);
     dial->pause_ns = tci_min(2 * dial->pause_ns, PAUSE_MAX_NS);
@@ -237,6 +242,7 @@ static void race(struct tci_dial *dial)
 {
     set_state(dial, DIAL_RACING);
     dial->has_hope = false;
+    dial->has_silence = false;
     dial->started = 0;
     dial->rounds++;
     start_next(dial);
@@ -320,6 +326,7 @@ static void on_timer(struct tci_timer *timer)
             start_next(dial);
             return;
         }
+        dial->has_silence = dial->open > 0;
         for (size_t k = 0; k < dial->count; k++) {
             if (dial->attempts[k].fd >= 0)
                 note_failure(dial, &dial->attempts[k].addr, ETIMEDOUT);
@@ -378,6 +385,7 @@ void tci_dial_again(struct tci_dial *dial)
     TC_ASSERT(dial->state == DIAL_DONE);
     dial->has_hope = true; /* somebody is there */
     pause_round(dial);
+    dial->has_failed = dial->is_answered = false;
 }
 
 void tci_dial_free(struct tci_dial *dial)
@@ -413,6 +421,32 @@ unsigned tci_dial_attempts(const struct tci_dial *dial)
 bool tci_dial_is_stuck(const struct tci_dial *dial)
 {
     return dial->is_stuck;
+}
+
+bool tci_dial_has_failed(const struct tci_dial *dial)
+{
+    return dial->has_failed;
+}
+
+bool tci_dial_is_answered(const struct tci_dial *dial)
+{
+    return dial->is_answered;
+}
+
+size_t tci_dial_count(const struct tci_dial *dial)
+{
+    return dial->count;
+}
+
+bool tci_dial_is_here(const struct tci_dial *dial)
+{
+    for (size_t k = 0; k < dial->count; k++) {
+        const struct tci_addr *addr = &dial->attempts[k].addr;
+
+        if (!tci_addr_is_loopback(addr) && !tci_iface_has("*", addr))
+            return false;
+    }
+    return dial->count > 0;
 }
 
 bool tci_dial_is_nameless(const struct tci_dial *dial)

@@ -34,6 +34,14 @@ unsigned tci_dial_attempts(const struct tci_dial *dial);
 /* Whether all of the last round failed by what lies on this side, or in the name, and is seldom
  * mended by waiting: no such name, no route, no such address or family, forbidden. */
 bool tci_dial_is_stuck(const struct tci_dial *dial);
+/* Whether the last round has ended in nothing; and, of one that has, whether each attempt was
+ * answered: refused, or told by somebody on the way that it leads nowhere. */
+bool tci_dial_has_failed(const struct tci_dial *dial);
+bool tci_dial_is_answered(const struct tci_dial *dial);
+/* Addresses with their ports. */
+size_t tci_dial_count(const struct tci_dial *dial);
+/* Whether all of them are this host's own. */
+bool tci_dial_is_here(const struct tci_dial *dial);
 /* Whether no address is known. */
 bool tci_dial_is_nameless(const struct tci_dial *dial);
 /* Whether all that the host stands for is loopback: nobody but this host itself. */

@@ -168,6 +168,21 @@ static const char *go_on_without_root(tc_dist_ctx **group, bool is_late, int ran
     return exchange(rest, tc_dist_world_size(rest), tc_dist_rank(rest));
 }
 
+static tc_status_t join(const struct net_case *net, tc_context *context, int rank,
+                        tc_dist_ctx **group)
+{
+    char text[16];
+
+    if (!net->is_from_env)
+        return tc_dist_init(context, TC_DIST_ANY, net->ranks, rank, net->url, group);
+    (void)snprintf(text, sizeof(text), "%d", rank);
+    (void)setenv("TCDIST_RANK", text, 1);
+    (void)snprintf(text, sizeof(text), "%d", net->ranks);
+    (void)setenv("TCDIST_WORLD_SIZE", text, 1);
+    (void)setenv("TCDIST_RENDEZVOUS", net->url, 1);
+    return tc_dist_init_env(context, group);
+}
+
 static void be_rank(const struct net_case *net, int rank, int out, int log)
 {
     tc_context *context;
@@ -183,8 +198,7 @@ static void be_rank(const struct net_case *net, int rank, int out, int log)
     log_fd = log;
     tc_log_set_sink(on_log, NULL);
     tc_log_set_level(TC_LOG_INFO);
-    if (tc_init(&context) != TC_OK ||
-        tc_dist_init(context, TC_DIST_ANY, net->ranks, rank, net->url, &group) != TC_OK)
+    if (tc_init(&context) != TC_OK || join(net, context, rank, &group) != TC_OK)
         (void)snprintf(text, sizeof(text), "%s", tc_last_error()->message);
     else if (!net->is_late)
         (void)snprintf(text, sizeof(text), "%s", exchange(group, net->ranks, rank));
@@ -246,13 +260,30 @@ static bool switch_off_ipv6(void)
     return is_done;
 }
 
-static void take_port(void)
+/* Somebody else's server; ends with this process. */
+static void serve(int fd, const char *says)
+{
+    int peer;
+
+    if (fork() != 0)
+        return;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while ((peer = accept(fd, NULL, NULL)) >= 0) {
+        (void)!write(peer, says, strlen(says));
+        (void)shutdown(peer, SHUT_WR);
+    }
+    _exit(0);
+}
+
+static void take_port(const char *says)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(NET_PORT)};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 
     (void)bind(fd, (struct sockaddr *)&at, sizeof(at));
     (void)listen(fd, 1);
+    if (says != NULL)
+        serve(fd, says);
 }
 
 /* In the process of a host: a network, then, at a sign, ranks. */
@@ -267,8 +298,8 @@ static void be_host(const struct net_case *net, int n, const struct host *self, 
         (net->hosts[n].has_no_ipv6 && !switch_off_ipv6()) || write(self->says, "r", 1) != 1 ||
         read(self->hears, &byte, 1) != 1)
         _exit(1);
-    if (net->hosts[n].has_busy_port)
-        take_port();
+    if (net->hosts[n].has_busy_port || net->hosts[n].busy_says != NULL)
+        take_port(net->hosts[n].busy_says);
     for (int r = 0; r < net->ranks; r++) {
         if (net->rank[r].host != n)
             continue;

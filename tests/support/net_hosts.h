@@ -20,7 +20,8 @@ struct net_host {
     const char *names;    /* its /etc/hosts; NULL: nothing but localhost */
     bool has_name_server; /* at an address where nobody is; else there is none to ask */
     bool has_no_ipv6;
-    bool has_busy_port; /* somebody listens at NET_PORT already */
+    bool has_busy_port;    /* somebody listens at NET_PORT already */
+    const char *busy_says; /* likewise, and says this to each that comes; NULL: nobody does */
 };
 
 struct net_rank {
@@ -31,6 +32,7 @@ struct net_rank {
 struct net_case {
     const char *url;
     int timeout_ms;
+    bool is_from_env; /* ranks have the variables of tcrun, and form the group of them */
     bool
         loses_root; /* once all have met, rank 0 ends without a word; the others make a new group */
     bool is_late;   /* only then do all exchange with all, and not before as well */

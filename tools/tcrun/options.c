@@ -134,8 +134,9 @@ static unsigned parse_seconds(const char *arg, struct argp_state *state)
 
 static void add_env(struct options *options, char *arg, struct argp_state *state)
 {
-    static const char *const own[] = {ENV_RANK,       ENV_WORLD_SIZE, ENV_LOCAL_RANK,
-                                      ENV_LOCAL_SIZE, ENV_RENDEZVOUS, ENV_RENDEZVOUS_FD};
+    static const char *const own[] = {ENV_RANK,         ENV_WORLD_SIZE, ENV_LOCAL_RANK,
+                                      ENV_LOCAL_SIZE,   ENV_RENDEZVOUS, ENV_RENDEZVOUS_FD,
+                                      ENV_RENDEZVOUS_UP};
 
     if (!hosts_is_setting(arg))
         argp_error(state, "'%s' is not NAME=VALUE", arg);

@@ -64,6 +64,7 @@ enum {
 #define ENV_LOCAL_SIZE    "TCDIST_LOCAL_SIZE"
 #define ENV_RENDEZVOUS    "TCDIST_RENDEZVOUS"
 #define ENV_RENDEZVOUS_FD "TCDIST_RENDEZVOUS_FD"
+#define ENV_RENDEZVOUS_UP "TCDIST_RENDEZVOUS_UP"
 
 /* Set where an option asks for it, over --env and what is inherited. */
 #define ENV_KEY         "TCDIST_KEY"
