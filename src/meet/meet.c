@@ -37,7 +37,8 @@ struct tci_meet {
 
     /* Written before the thread starts. */
     const struct tci_store_ops *ops;
-    char *url; /* owned */
+    bool exchanges; /* once, and it has not been before */
+    char *url;      /* owned */
     char card[TCI_CARD_TEXT];
     struct tci_store store;
 
@@ -312,6 +313,7 @@ static bool init_locks(struct tci_meet *meet)
 static struct tci_meet *new_meet(const struct tci_meet_config *config)
 {
     struct tci_meet *meet = tci_alloc(sizeof *meet);
+    char before[TCI_CARD_TEXT];
 
     if (meet == NULL)
         return NULL;
@@ -320,6 +322,7 @@ static struct tci_meet *new_meet(const struct tci_meet_config *config)
     atomic_init(&meet->is_withdrawn, false);
     meet->ops = find(config->url);
     TC_ASSERT(meet->ops != NULL && (config->card != NULL) == (config->rank == 0));
+    meet->exchanges = meet->ops->is_once && !meet->ops->again(before);
     meet->url = tci_strdup(config->url);
     meet->store = (struct tci_store){.url = meet->url,
                                      .rank = config->rank,
@@ -389,9 +392,9 @@ void tci_meet_close(struct tci_meet *meet)
     let_go(meet);
 }
 
-bool tci_meet_is_once(const struct tci_meet *meet)
+bool tci_meet_exchanges(const struct tci_meet *meet)
 {
-    return meet->ops->is_once;
+    return meet->exchanges;
 }
 
 const char *tci_meet_last(struct tci_meet *meet, char *text)

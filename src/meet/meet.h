@@ -58,8 +58,9 @@ void tci_meet_withdraw(struct tci_meet *meet);
 /* Nothing is told from here on; a card that is still there goes with it, a little later.  NULL is
  * fine. */
 void tci_meet_close(struct tci_meet *meet);
-/* Whether there will be one card and no other. */
-bool tci_meet_is_once(const struct tci_meet *meet);
+/* Whether a card that is found is the only one there will be, and of a rank 0 that listened before
+ * it left it: where an exchange takes place.  Ranks that meet again do so without one. */
+bool tci_meet_exchanges(const struct tci_meet *meet);
 /* What the last look met with, "" for nothing odd; text has room for 160 bytes. */
 const char *tci_meet_last(struct tci_meet *meet, char *text);
 

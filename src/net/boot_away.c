@@ -22,7 +22,7 @@ enum cause {
 /* Whether a socket of rank 0 was there before it was dialed. */
 static bool has_listened(const struct tci_member *member)
 {
-    return member->boot.meeting.is_up || (member->meet != NULL && tci_meet_is_once(member->meet));
+    return member->boot.meeting.is_up || (member->meet != NULL && tci_meet_exchanges(member->meet));
 }
 
 static enum cause find_cause(const struct tci_member *member, bool counts_silence)
