@@ -19,12 +19,6 @@
 
 enum { EAGER = 65536, MIB = 1 << 20 };
 
-static const struct fake_device devices[RDMA_NET_CABLES] = {
-    {.name = "fake0", .ports = 1, .state = IBV_PORT_ACTIVE, .address = 0x0a4d0001},
-    {.name = "fake1", .ports = 1, .state = IBV_PORT_ACTIVE, .address = 0x0a4d0002},
-    {.name = "fake2", .ports = 1, .state = IBV_PORT_ACTIVE, .address = 0x0a4d0003},
-    {.name = "fake3", .ports = 1, .state = IBV_PORT_ACTIVE, .address = 0x0a4d0004},
-};
 static const struct net_subject subjects[] = {{"rdma, 2 cables", rdma_net_open_cables},
                                               {"sealed, 4 cables", rdma_net_open_sealed_cables}};
 
@@ -33,7 +27,7 @@ static struct net net;
 static int open_with(const struct net_subject *subject)
 {
     net_subject = subject;
-    fake_setup(devices, TCI_LEN(devices));
+    rdma_net_setup_cables();
     net_open(&net, 2, EAGER);
     return 0;
 }
@@ -66,75 +60,51 @@ static int close_all(void **state)
     return 0;
 }
 
-/* The transport of a cable of a rank. */
-static struct tci_rdma *cable_of(uint32_t rank, int cable)
-{
-    struct tci_transport *at = net.nodes[rank].transport;
-
-    while (tci_rdma_cable_to(tci_rdma_of(at), 1 - rank) != cable)
-        at = tci_rdma_of(at)->below;
-    return tci_rdma_of(at);
-}
-
-static void exchange(size_t len, uint64_t tag)
-{
-    struct net_message send[2], recv[2];
-
-    for (uint32_t r = 0; r < 2; r++) {
-        net_send(&net, &send[r], r, 1 - r, tag, len);
-        net_recv(&net, &recv[r], r, 1 - r, tag, len);
-    }
-    for (int r = 0; r < 2; r++) {
-        net_finish(&net, &send[r], TC_OK);
-        net_finish(&net, &recv[r], TC_OK);
-    }
-}
-
 static void large_messages_use_every_cable(void **state)
 {
     (void)state;
-    exchange(1000, 1);
-    exchange(EAGER + 1, 2);
+    net_exchange(&net, 1000, 1);
+    net_exchange(&net, EAGER + 1, 2);
     for (uint32_t r = 0; r < 2; r++)
-        assert_int_equal(cable_of(r, 1)->stats.bytes_sent, 0);
-    exchange(8 * MIB + 3, 3);
+        assert_int_equal(rdma_net_cable(&net, r, 1)->stats.bytes_sent, 0);
+    net_exchange(&net, 8 * MIB + 3, 3);
     for (uint32_t r = 0; r < 2; r++)
         for (int cable = 0; cable < 2; cable++)
-            assert_true(cable_of(r, cable)->stats.bytes_sent >= 4 * MIB - 4096);
+            assert_true(rdma_net_cable(&net, r, cable)->stats.bytes_sent >= 4 * MIB - 4096);
     assert_true(net_stats(&net, 0).bytes_copied <= 2 * 1000); /* of the small one alone */
 }
 
 static void a_cable_that_does_not_come_up_is_left_out(void **state)
 {
     (void)state;
-    cable_of(1, 1)->is_dead = true;
+    rdma_net_cable(&net, 1, 1)->is_dead = true;
     for (uint64_t tag = 1; tag < 4; tag++)
-        exchange(8 * MIB + 3, tag);
-    assert_int_equal(cable_of(0, 1)->stats.bytes_sent, 0);
-    assert_true(cable_of(0, 0)->stats.bytes_sent > 24 * MIB);
+        net_exchange(&net, 8 * MIB + 3, tag);
+    assert_int_equal(rdma_net_cable(&net, 0, 1)->stats.bytes_sent, 0);
+    assert_true(rdma_net_cable(&net, 0, 0)->stats.bytes_sent > 24 * MIB);
     assert_int_equal(net.nodes[0].losses + net.nodes[1].losses, 0);
 }
 
 static void without_the_first_cable_the_other_one_leads(void **state)
 {
     (void)state;
-    cable_of(1, 0)->is_dead = true;
-    exchange(1000, 1);
-    exchange(8 * MIB + 3, 2);
+    rdma_net_cable(&net, 1, 0)->is_dead = true;
+    net_exchange(&net, 1000, 1);
+    net_exchange(&net, 8 * MIB + 3, 2);
     for (uint32_t r = 0; r < 2; r++) {
-        assert_int_equal(cable_of(r, 0)->stats.bytes_sent, 0);
-        assert_int_equal(cable_of(r, 1)->stats.bytes_sent, 8 * MIB + 3 + 1000);
+        assert_int_equal(rdma_net_cable(&net, r, 0)->stats.bytes_sent, 0);
+        assert_int_equal(rdma_net_cable(&net, r, 1)->stats.bytes_sent, 8 * MIB + 3 + 1000);
     }
 }
 
 static void without_cables_all_goes_over_tcp(void **state)
 {
     (void)state;
-    cable_of(1, 0)->is_dead = cable_of(0, 1)->is_dead = true;
-    exchange(1000, 1);
-    exchange(8 * MIB + 3, 2);
+    rdma_net_cable(&net, 1, 0)->is_dead = rdma_net_cable(&net, 0, 1)->is_dead = true;
+    net_exchange(&net, 1000, 1);
+    net_exchange(&net, 8 * MIB + 3, 2);
     for (int cable = 0; cable < 2; cable++)
-        assert_int_equal(cable_of(0, cable)->stats.bytes_sent, 0);
+        assert_int_equal(rdma_net_cable(&net, 0, cable)->stats.bytes_sent, 0);
     assert_int_equal(fake_counts().qps, 0);
 }
 
@@ -162,36 +132,6 @@ static void a_peer_is_left_while_cables_come_up(void **state)
     }
 }
 
-/* In the middle of a message: both know, and it has a name. */
-static void a_cable_that_fails_is_named(void **state)
-{
-    for (unsigned nth = 1; nth < 6; nth++) {
-        struct net_message send[2], recv[2];
-
-        exchange(MIB, 1);
-        for (uint32_t r = 0; r < 2; r++) {
-            net_send(&net, &send[r], r, 1 - r, 2, 6 * MIB);
-            net_recv(&net, &recv[r], r, 1 - r, 2, 6 * MIB);
-        }
-        fake_fate(IBV_WR_RDMA_WRITE_WITH_IMM, nth, FAKE_FAILS, IBV_WC_RETRY_EXC_ERR);
-        net_turn_until(&net, &net.nodes[0].losses, 1);
-        net_turn_until(&net, &net.nodes[1].losses, 1);
-        for (int r = 0; r < 2; r++) {
-            net_wait(&net, &send[r].xfer);
-            net_wait(&net, &recv[r].xfer);
-            if (recv[r].xfer.status == TC_OK)
-                assert_true(net_is_intact(&recv[r]));
-            net_free(&send[r]);
-            net_free(&recv[r]);
-        }
-        assert_true(strstr(net.nodes[0].error.pub.message, "(device fake") != NULL ||
-                    strstr(net.nodes[1].error.pub.message, "(device fake") != NULL);
-        assert_int_equal(fake_counts().qps, 0);
-        (void)close_all(state);
-        (void)open_two(state);
-    }
-}
-
 /* One end cuts the message, the other one does not: no part waits for what never comes. */
 static void unlike_lengths_are_found(void **state)
 {
@@ -202,7 +142,7 @@ static void unlike_lengths_are_found(void **state)
     for (size_t i = 0; i < TCI_LEN(lens); i++) {
         struct net_message send, recv;
 
-        exchange(1000, 10 + i);
+        net_exchange(&net, 1000, 10 + i);
         net_recv(&net, &recv, 1, 0, i + 1, lens[i][1]);
         net_turns(&net, 3);
         net_send(&net, &send, 0, 1, i + 1, lens[i][0]);
@@ -219,7 +159,7 @@ static void unlike_lengths_are_found(void **state)
 static void an_aborted_message_ends_in_all_its_parts(void **state)
 {
     (void)state;
-    exchange(MIB, 1);
+    net_exchange(&net, MIB, 1);
     for (int turns = 0; turns < 8; turns++) {
         struct net_message send, recv;
 
@@ -236,7 +176,7 @@ static void an_aborted_message_ends_in_all_its_parts(void **state)
         net_free(&send);
         net_free(&recv);
     }
-    exchange(MIB, 20);
+    net_exchange(&net, MIB, 20);
 }
 
 static void a_close_in_the_middle_leaves_nothing(void **state)
@@ -244,7 +184,7 @@ static void a_close_in_the_middle_leaves_nothing(void **state)
     for (int turns = 0; turns < 6; turns++) {
         struct net_message send, recv;
 
-        exchange(1000, 1);
+        net_exchange(&net, 1000, 1);
         net_recv(&net, &recv, 1, 0, 2, 6 * MIB);
         net_send(&net, &send, 0, 1, 2, 6 * MIB);
         net_turns(&net, turns);
@@ -311,7 +251,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_peer_is_left_while_cables_come_up, open_one, close_all),
         cmocka_unit_test_setup_teardown(a_peer_is_left_while_cables_come_up, open_sealed,
                                         close_all),
-        CASE(a_cable_that_fails_is_named),
         CASE(unlike_lengths_are_found),
         CASE(an_aborted_message_ends_in_all_its_parts),
         CASE(a_close_in_the_middle_leaves_nothing),
@@ -323,7 +262,7 @@ int main(void)
     failed += cmocka_run_group_tests_name("rdma cables", tests, NULL, NULL);
     for (size_t k = 0; k < TCI_LEN(subjects); k++) {
         net_subject = &subjects[k];
-        fake_setup(devices, TCI_LEN(devices));
+        rdma_net_setup_cables();
         print_message("%s:\n", net_subject->name);
         if (k == 0)
             failed += _cmocka_run_group_tests("messages", transport_suite, transport_suite_count,

@@ -134,6 +134,7 @@ enum tci_rdma_meeting {
     TCI_RDMA_ACCEPT,
     TCI_RDMA_CONFIRM,
     TCI_RDMA_DECLINE,        /* the text says why */
+    TCI_RDMA_FAILED,         /* rdma/failover.c; the text says what has come, and why */
     TCI_RDMA_CABLE_SHIFT = 8 /* above it: of which cable between the two, from 0 */
 };
 /* key.step of a notice SHRINK; src/shrink.c says when which is sent.  key.use: shrinks of the group

@@ -148,6 +148,10 @@ static void end_broken(struct tci_rdma_link *link)
         tci_rdma_link_end(link, TC_ERR_PEER_LOST);
         return;
     }
+    if (tci_rdma_may_fail(link)) {
+        tci_rdma_fail(link, cause);
+        return;
+    }
     if (waits_for_cause(link))
         return;
     snprintf(how, sizeof(how),

@@ -24,6 +24,7 @@
  *   push.c      large messages are written into the receiver's memory
  *   pair.c      several cables between two ranks: which of them leads
  *   stripe.c    large messages over all of them
+ *   failover.c  one of them fails, and the others take over
  *   recv.c      records are matched with receives
  *   grant.c     receivers give credits, and take them back
  *   sealed.c    with encryption: keys, and what is sealed
@@ -108,7 +109,8 @@ struct tci_rdma_grant {
 /*   NEW --post--> OFFERED --ACCEPT--> GREETING --CONFIRM--> NEAR
  *    |                                                       ^
  *    +--OFFER--> ACCEPTED --hello is answered----------------+
- *   any of them before NEAR --refused, no path, too late--> FAR: everything goes below
+ *   any of them before NEAR --refused, no path, too late--> FAR: all goes another way
+ *   NEAR --of several cables one that does not lead has failed--> STOPPED --the peer too--> FAR
  *   lost, or left: GONE
  */
 enum tci_rdma_state {
@@ -117,6 +119,7 @@ enum tci_rdma_state {
     TCI_RDMA_ACCEPTED,
     TCI_RDMA_GREETING,
     TCI_RDMA_NEAR,
+    TCI_RDMA_STOPPED,
     TCI_RDMA_FAR,
     TCI_RDMA_GONE
 };
@@ -163,7 +166,12 @@ struct tci_rdma_link {
     bool is_lost;       /* and that was told */
     bool is_leaving;    /* so will we, or … */
     bool bye_put;       /* … have we */
-    bool has_waited;    /* for what the other end knows of the failure */
+    bool has_waited;    /* for what the other end knows of the failure, or what it has sent */
+    bool is_stopped;    /* the queue pair takes nothing in any more … */
+    bool is_drained;    /* … and all that it has taken is known */
+    bool is_moving;     /* its parts go over another cable, with all that they have */
+    bool has_had;       /* the peer has said … */
+    uint32_t had;       /* … what it has taken, of works_put */
     const char *broken; /* static: it cannot go on; ended at the next poll */
     char why_far[200];  /* "": not tried */
     struct tci_timer timer;
@@ -309,6 +317,7 @@ void tci_rdma_on_hello_sent(struct tci_rdma_link *link);
 void tci_rdma_stand(struct tci_rdma_link *link);
 /* Tell the peer, over the connection, that a link that stood has ended. */
 void tci_rdma_tell_end(struct tci_rdma_link *link, const char *why);
+void tci_rdma_tell_failed(struct tci_rdma_link *link, const char *cause);
 /* Both take the transport below instead. */
 void tci_rdma_decline(struct tci_rdma_link *link, const char *why);
 void tci_rdma_on_link_timer(struct tci_timer *timer);
@@ -359,6 +368,7 @@ unsigned tci_rdma_poll_cq(struct tci_rdma *rdma, unsigned budget);
 /* NULL, or why there is none: a static text. */
 const char *tci_rdma_qp_open(struct tci_rdma_link *link);
 const char *tci_rdma_qp_connect(struct tci_rdma_link *link, const struct tci_rdma_card *card);
+void tci_rdma_qp_stop(struct tci_rdma_link *link); /* what is posted is flushed */
 void tci_rdma_qp_close(struct tci_rdma_link *link);
 void tci_rdma_card_fill(const struct tci_rdma_link *link, struct tci_rdma_card *card_out);
 /* 0, or an errno: then the queue pair is of no use any more. */
@@ -449,6 +459,14 @@ bool tci_rdma_sides_are_clear(const struct tci_rdma_link *link);
 /* Whether the peer has said goodbye, over the cable that leads. */
 bool tci_rdma_has_left(const struct tci_rdma_link *link);
 
+/* ---- failover.c ---- */
+
+/* Whether others go on without it. */
+bool tci_rdma_may_fail(const struct tci_rdma_link *link);
+void tci_rdma_fail(struct tci_rdma_link *link, const char *cause);
+/* The peer's end has; it had taken so much. */
+void tci_rdma_on_failed(struct tci_rdma_link *link, uint32_t had, const char *cause);
+
 /* ---- stripe.c ---- */
 
 struct tci_rdma_stripe;
@@ -458,6 +476,10 @@ void tci_rdma_stripe_post(struct tci_rdma_link *link, struct tci_xfer *whole);
 /* Of a transfer that has no completion queue: it is a part of a striped one. */
 void tci_rdma_part_done(struct tci_xfer *part, tc_status_t status);
 void tci_rdma_part_revoked(struct tci_xfer *part); /* one that is sent */
+/* One that does not lead, so it may begin in the middle, after a failure. */
+bool tci_rdma_is_side_part(const struct tci_key *key);
+/* What has not ended over a cable begins anew over the one that leads. */
+void tci_rdma_move_parts(struct tci_rdma *rdma, uint32_t peer);
 /* Those of which a part has failed; all. */
 void tci_rdma_end_stripes(struct tci_rdma *rdma);
 void tci_rdma_close_stripes(struct tci_rdma *rdma);

@@ -92,6 +92,14 @@ void tci_rdma_tell_end(struct tci_rdma_link *link, const char *why)
     tell(link->rdma, link->peer, TCI_RDMA_DECLINE, why);
 }
 
+void tci_rdma_tell_failed(struct tci_rdma_link *link, const char *cause)
+{
+    char text[200];
+
+    snprintf(text, sizeof(text), "%u %.150s", link->taken, cause);
+    tell(link->rdma, link->peer, TCI_RDMA_FAILED, text);
+}
+
 /* ---- Ends of it ---- */
 
 static void give_up(struct tci_rdma_link *link, const char *why)
@@ -247,6 +255,21 @@ static void on_decline(struct tci_rdma_link *link, const char *text)
     give_up(link, why);
 }
 
+/* Who stands knows that its peer is about to. */
+static void on_failed(struct tci_rdma_link *link, const char *text)
+{
+    unsigned had;
+    int at = 0;
+
+    if (link->state == TCI_RDMA_ACCEPTED)
+        (void)tci_rdma_poll_cq(link->rdma, TCI_RDMA_BATCH);
+    if (sscanf(text, "%u %n", &had, &at) != 1 || at == 0 || link->state < TCI_RDMA_NEAR ||
+        (link->state == TCI_RDMA_NEAR && !tci_rdma_may_fail(link)))
+        on_decline(link, text + at);
+    else
+        tci_rdma_on_failed(link, had, text + at);
+}
+
 void tci_rdma_on_meet(struct tci_rdma *rdma, uint32_t peer, const struct tci_notice *notice)
 {
     struct tci_rdma_link *link = tci_rdma_link_get(rdma, peer);
@@ -256,6 +279,10 @@ void tci_rdma_on_meet(struct tci_rdma *rdma, uint32_t peer, const struct tci_not
     if (link == NULL) { /* what was to go to it waits there for an answer */
         if (what == TCI_RDMA_OFFER)
             tell(rdma, peer, TCI_RDMA_DECLINE, "there is no memory left for the link");
+        return;
+    }
+    if (what == TCI_RDMA_FAILED) {
+        on_failed(link, notice->text);
         return;
     }
     if (what == TCI_RDMA_DECLINE) {

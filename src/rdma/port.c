@@ -78,8 +78,9 @@ static void take(struct tci_rdma *rdma, const struct ibv_wc *wc)
     bool is_recv = (wc->wr_id >> 15 & 1) != 0;
     uint32_t index = (uint32_t)wc->wr_id & 0x7fff;
 
-    if (link == NULL || (is_recv && rdma->is_closing))
+    if (link == NULL || link->state == TCI_RDMA_STOPPED || (is_recv && rdma->is_closing))
         return;
+    link->is_drained = link->is_drained || (is_recv && wc->status == IBV_WC_WR_FLUSH_ERR);
     if (wc->status != IBV_WC_SUCCESS)
         tci_rdma_link_break(link, cause_of(wc->status));
     else if (!is_recv)

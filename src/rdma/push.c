@@ -51,6 +51,7 @@ void tci_rdma_push_start(struct tci_rdma_link *link, struct tci_xfer *xfer, uint
     *push = (struct tci_rdma_push){
         .xfer = xfer, .number = number, .range_count = count, .priority = xfer->priority};
     memcpy(push->ranges, ranges, count * sizeof(*ranges));
+    push->posted = ranges[0].at; /* its receiver has the beginning */
     tci_list_init(&push->link);
     if (link->crypt == NULL)
         push->region = tci_rdma_region_get(link->rdma, xfer->data, xfer->len, false);

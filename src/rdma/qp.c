@@ -73,6 +73,7 @@ const char *tci_rdma_qp_open(struct tci_rdma_link *link)
 
     TC_ASSERT(link->qp == NULL);
     link->generation = ++link->rdma->generations;
+    link->is_drained = false;
     if (!tci_random(&link->psn, sizeof(link->psn)))
         link->psn = 0x5a5a5a ^ link->peer;
     link->psn &= 0xffffff;
@@ -82,6 +83,13 @@ const char *tci_rdma_qp_open(struct tci_rdma_link *link)
     if (why != NULL)
         tci_rdma_qp_close(link);
     return why;
+}
+
+void tci_rdma_qp_stop(struct tci_rdma_link *link)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    (void)link->rdma->verbs->modify_qp(link->qp, &attr, IBV_QP_STATE);
 }
 
 /* Slots hold what was opened in them. */

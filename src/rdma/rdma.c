@@ -24,7 +24,8 @@ void tci_rdma_complete(struct tci_rdma_link *link, struct tci_xfer *xfer, tc_sta
     TC_ASSERT(link->live > 0 && link->rdma->live > 0);
     link->live--;
     link->rdma->live--;
-    finish(xfer, status);
+    if (!link->is_moving || xfer->cq != NULL || status != TC_ERR_PEER_LOST)
+        finish(xfer, status);
 }
 
 bool tci_rdma_admit(struct tci_rdma_link *link, const struct tci_key *key,
@@ -37,13 +38,24 @@ bool tci_rdma_admit(struct tci_rdma_link *link, const struct tci_key *key,
 
 /* ---- Which way ---- */
 
+/* A part keeps how much of it has come already. */
+static void clear_room(struct tci_xfer *xfer)
+{
+    uint64_t done = xfer->cq == NULL ? xfer->room[TCI_ROOM_DONE] : 0;
+
+    memset(xfer->room, 0, sizeof(xfer->room));
+    xfer->room[TCI_ROOM_DONE] = done;
+    if (!xfer->is_send)
+        xfer->room[TCI_RDMA_ROOM_GRANTED] = done;
+}
+
 static void post_near(struct tci_rdma_link *link, struct tci_xfer *xfer)
 {
     if (tci_rdma_is_striped(link, xfer)) {
         tci_rdma_stripe_post(link, xfer);
         return;
     }
-    memset(xfer->room, 0, sizeof(xfer->room));
+    clear_room(xfer);
     link->live++;
     link->rdma->live++;
     if (xfer->is_send)
@@ -152,7 +164,7 @@ void tci_rdma_post_at(struct tci_rdma *rdma, struct tci_xfer *xfer)
         post_near(link, xfer);
         return;
     }
-    memset(xfer->room, 0, sizeof(xfer->room));
+    clear_room(xfer);
     link->live++;
     rdma->live++;
     tci_xfers_add(&link->pending, xfer);
@@ -196,20 +208,27 @@ static void abort_pending(struct tci_rdma_link *link, const struct tci_key *key)
     }
 }
 
+static bool is_among(const struct tci_xfers *xfers, const struct tci_xfer *xfer)
+{
+    const struct tci_xfer *at = xfers->head;
+
+    while (at != NULL && at != xfer)
+        at = at->room_next;
+    return at != NULL;
+}
+
 void tci_rdma_abort_at(struct tci_rdma *rdma, struct tci_xfer *xfer, tc_status_t status)
 {
     struct tci_rdma_link *link = rdma->links[xfer->peer];
-    struct tci_xfer *revoking;
 
     if (link->state == TCI_RDMA_FAR)
         link = tci_rdma_lead(rdma, xfer->peer)->links[xfer->peer];
-    if (link->state < TCI_RDMA_NEAR) {
+    if (is_among(&link->revoking, xfer))
+        return; /* it is about to end */
+    if (is_among(&link->pending, xfer)) {
         tci_xfers_del(&link->pending, xfer);
         tci_rdma_complete(link, xfer, status);
     } else if (!xfer->is_send) {
-        for (revoking = link->revoking.head; revoking != NULL; revoking = revoking->room_next)
-            if (revoking == xfer)
-                return; /* it is about to end */
         tci_rdma_end_recv(link, xfer, status);
     } else if (!tci_rdma_abort_push(link, xfer, status)) {
         tci_match_del(link->rdma->match, xfer);

@@ -192,7 +192,7 @@ void tci_rdma_send(struct tci_rdma_link *link, struct tci_xfer *xfer)
 
 /* ---- Credits ---- */
 
-/* Ranges that follow each other, from the beginning of the message. */
+/* Ranges that follow each other, from the beginning of the message, or from where a part is. */
 static const char *read_credit(const struct tci_rdma_head *head, const uint8_t *payload,
                                struct credit *credit)
 {
@@ -203,6 +203,8 @@ static const char *read_credit(const struct tci_rdma_head *head, const uint8_t *
         struct tci_rdma_range *range = &credit->ranges[i];
 
         tci_rdma_range_decode(payload + (size_t)i * TCI_RDMA_RANGE_BYTES, range);
+        if (i == 0 && tci_rdma_is_side_part(&head->key))
+            at = tci_min(range->at, head->total);
         if (range->at != at || range->len == 0 || range->len > head->total - at ||
             range->place >= 1u << TCI_RDMA_PLACE_BITS)
             return "a credit for what is no part of the message";

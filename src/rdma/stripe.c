@@ -5,7 +5,7 @@
  * have, known by their cards.  A part is a message of its own: the first one under the message's
  * key, so that a peer that made another call is found, the others in lanes of their own.  A part
  * whose cable is not up waits for it; where it stays down, for both ends, the part goes over the
- * one that leads.
+ * one that leads; so do parts of one that fails later (failover.c).
  */
 #include "core/assert.h"
 #include "rdma/link.h"
@@ -57,6 +57,7 @@ static void cut(struct tci_rdma_stripe *stripe, unsigned i)
 
     *part = *whole;
     part->next = part->room_prev = part->room_next = NULL;
+    part->room[TCI_ROOM_DONE] = 0;
     part->cq = NULL; /* it is one of these */
     part->key.lane |= (uint32_t)i << LANE_SHIFT;
     part->data = (uint8_t *)whole->data + at;
@@ -97,6 +98,38 @@ void tci_rdma_stripe_post(struct tci_rdma_link *link, struct tci_xfer *whole)
         tci_rdma_post_at(cable_of(stripe, i), &stripe->parts[i]);
     }
     settle(stripe);
+}
+
+bool tci_rdma_is_side_part(const struct tci_key *key)
+{
+    return key->lane >> LANE_SHIFT != 0;
+}
+
+/* What was folded stays so. */
+static void move_part(struct tci_rdma_stripe *stripe, struct tci_xfer *part)
+{
+    if (part->fold == NULL)
+        part->room[TCI_ROOM_DONE] = 0;
+    tci_rdma_post_at(stripe->rdma, part);
+}
+
+void tci_rdma_move_parts(struct tci_rdma *rdma, uint32_t peer)
+{
+    struct tci_rdma *lead = tci_rdma_lead(rdma, peer);
+    struct tci_list *at, *next;
+
+    for (at = lead->stripes.next; at != &lead->stripes; at = next) {
+        struct tci_rdma_stripe *stripe = tci_container_of(at, struct tci_rdma_stripe, link);
+
+        next = at->next;
+        if (stripe->whole->peer != peer)
+            continue;
+        stripe->left++; /* until all are posted */
+        for (unsigned i = 0; i < stripe->count; i++)
+            if (stripe->parts[i].status == TC_PENDING && cable_of(stripe, i) == rdma)
+                move_part(stripe, &stripe->parts[i]);
+        settle(stripe);
+    }
 }
 
 /* ---- Ends ---- */

@@ -37,6 +37,7 @@ void fake_setup_usual(void);
 enum fake_fate {
     FAKE_FAILS,     /* with a status */
     FAKE_IS_LOST,   /* its sender believes that it has arrived */
+    FAKE_IS_UNSURE, /* it arrives, and its sender is told that it failed */
     FAKE_IS_CHANGED /* a bit of it */
 };
 /* What becomes of the n-th (1: the next) work request of a kind (-1: any) that is carried out. */
@@ -51,8 +52,10 @@ void fake_hold(bool is_held);
 void fake_path(bool stands);
 /* Packets with more bytes of data than this get nowhere; 0: all that ports can send. */
 void fake_switch(unsigned mtu);
-/* The first device's port goes down (or up): packets get nowhere, and an event tells. */
+/* The first device's port, or another one's, goes down (or up): packets get nowhere, and an event
+ * tells. */
 void fake_port(bool is_up);
+void fake_port_of(unsigned device, bool is_up);
 /* The devices are taken out: everything is flushed, every call fails. */
 void fake_remove(void);
 /* Registrations that are possible at once, in number and bytes; 0: no limit. */

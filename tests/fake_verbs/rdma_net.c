@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "fake_verbs/fake.h"
+#include "rdma/link.h"
 #include "rdma/rdma.h"
 #include "support/rdma_net.h"
 #include "support/tcp_net.h"
@@ -26,6 +27,23 @@ static void open_with(struct net *net, size_t eager_bytes, bool encrypts)
             tci_rdma_open(net->loop, &net->context, net->nodes[i].transport, &config);
         assert_true(tci_rdma_is(net->nodes[i].transport));
     }
+}
+
+void rdma_net_setup_cables(void)
+{
+    static const struct fake_device devices[RDMA_NET_CABLES] = {
+        {.name = "fake0", .ports = 1, .state = IBV_PORT_ACTIVE, .address = 0x0a4d0001},
+        {.name = "fake1", .ports = 1, .state = IBV_PORT_ACTIVE, .address = 0x0a4d0002},
+        {.name = "fake2", .ports = 1, .state = IBV_PORT_ACTIVE, .address = 0x0a4d0003},
+        {.name = "fake3", .ports = 1, .state = IBV_PORT_ACTIVE, .address = 0x0a4d0004},
+    };
+
+    fake_setup(devices, RDMA_NET_CABLES);
+}
+
+struct tci_rdma *rdma_net_cable(const struct net *net, uint32_t rank, int cable)
+{
+    return tci_rdma_cable(tci_rdma_of(net->nodes[rank].transport), rank == 0 ? 1 : 0, cable);
 }
 
 /* Ranks have them in different orders. */

@@ -87,14 +87,19 @@ void fake_switch(unsigned mtu)
     pthread_mutex_unlock(&world->lock);
 }
 
-void fake_port(bool is_up)
+void fake_port_of(unsigned device, bool is_up)
 {
     pthread_mutex_lock(&world->lock);
-    world->devices[0].state = is_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+    world->devices[device].state = is_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     for (struct fake_context *context = world->contexts; context != NULL; context = context->next)
-        if (context->device == &world->devices[0])
+        if (context->device == &world->devices[device])
             fake_tell(context, is_up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, 1);
     pthread_mutex_unlock(&world->lock);
+}
+
+void fake_port(bool is_up)
+{
+    fake_port_of(0, is_up);
 }
 
 void fake_remove(void)

@@ -268,6 +268,8 @@ static bool carry_out(struct fake_qp *qp)
             return true;
         }
         status = world->script.status;
+        if (world->script.fate == FAKE_IS_UNSURE)
+            (void)deliver(qp, peer, work, false);
     } else {
         status = deliver(qp, peer, work, is_met);
     }

@@ -13,6 +13,10 @@ void rdma_net_open_sealed(struct net *net, size_t eager_bytes);
 enum { RDMA_NET_CABLES = 4 };
 void rdma_net_open_cables(struct net *net, size_t eager_bytes);
 void rdma_net_open_sealed_cables(struct net *net, size_t eager_bytes);
+/* The devices of these, before they are opened. */
+void rdma_net_setup_cables(void);
+/* A rank's transport of a cable to rank 0, or of rank 0's to rank 1. */
+struct tci_rdma *rdma_net_cable(const struct net *net, uint32_t rank, int cable);
 /* Everything is closed: nothing is left of the fake's objects, nothing was done that no device
  * would allow, and credits were always right. */
 void rdma_net_check_clean(void);

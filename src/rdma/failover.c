@@ -1,0 +1,114 @@
+/* failover.c - a cable fails: what went over it goes over the one that leads. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ *   one end                                     the other one
+ *     its queue pair has failed
+ *     stops it, takes in what has come
+ *     FAILED  so much has come      -->           does the same, unless it is about to
+ *     knows what has arrived        <--         FAILED  so much has come
+ *
+ * Both count what came, records and pieces, so the sender of each part knows which of its pieces
+ * have arrived.  What is complete by that is complete; all other parts begin anew over the cable
+ * that leads, those that fold behind what they have folded, which their credits say.  The parts
+ * stay in order, and none goes there before both have been heard.
+ *
+ * A device that has acknowledged more than its host was told of, since it was taken out, ends the
+ * peer, as a cable that leads does: what went over that one were messages, and who has them is not
+ * known any more.
+ */
+#include <stdio.h>
+
+#include "core/log.h"
+#include "rdma/link.h"
+
+enum { DRAIN_MS = 100 };
+
+bool tci_rdma_may_fail(const struct tci_rdma_link *link)
+{
+    const struct tci_rdma *lead = tci_rdma_lead(link->rdma, link->peer);
+    const struct tci_rdma_link *first = lead != NULL ? lead->links[link->peer] : NULL;
+
+    return lead != link->rdma && first != NULL && first->state == TCI_RDMA_NEAR &&
+           first->broken == NULL;
+}
+
+/* What the peer has had is done, as if its completions had come.  False: it has had less than was
+ * acknowledged. */
+static bool use_count(struct tci_rdma_link *link)
+{
+    uint32_t more = link->had - link->works_done;
+
+    if (more > link->works_put - link->works_done)
+        return false;
+    if (more > 0)
+        tci_rdma_on_done(link, (link->had - 1) % TCI_RDMA_QUEUE);
+    return true;
+}
+
+/* Both know all. */
+static void go_over(struct tci_rdma_link *link)
+{
+    struct tci_rdma *rdma = link->rdma;
+
+    if (!use_count(link)) {
+        tci_rdma_link_lose(link, "has a device that has lost what it had acknowledged (RDMA)");
+        return;
+    }
+    link->is_moving = true;
+    tci_rdma_link_end(link, TC_ERR_PEER_LOST);
+    link->is_moving = false;
+    link->state = TCI_RDMA_FAR;
+    tci_rdma_move_parts(rdma, link->peer);
+}
+
+static void tell_failed(struct tci_rdma_link *link, const char *cause)
+{
+    struct tci_rdma *rdma = link->rdma;
+
+    link->state = TCI_RDMA_STOPPED;
+    rdma->exec->ops->timer_clear(rdma->exec, &link->timer);
+    snprintf(link->why_far, sizeof(link->why_far), "%s", cause);
+    tci_log(TC_LOG_WARN,
+            "rank %u: a cable to rank %u has failed (device %s, port %u), others go on: %s",
+            rdma->rank, link->peer, rdma->choice.info.device, rdma->choice.info.port, cause);
+    tci_rdma_tell_failed(link, cause);
+    if (link->has_had)
+        go_over(link);
+}
+
+/* Nothing may be acknowledged any more that is not counted: what the queue pair has taken comes
+ * before the first slot that it gives back. */
+void tci_rdma_fail(struct tci_rdma_link *link, const char *cause)
+{
+    struct tci_exec *exec = link->rdma->exec;
+
+    if (!link->is_stopped)
+        tci_rdma_qp_stop(link);
+    link->is_stopped = true;
+    tci_rdma_take_all(link);
+    if (link->state != TCI_RDMA_NEAR)
+        return;
+    if (link->is_drained || link->rdma->is_dead || (link->has_waited && link->timer.heap_at == 0)) {
+        tell_failed(link, cause);
+        return;
+    }
+    if (link->has_waited)
+        return;
+    link->has_waited = true;
+    exec->ops->timer_clear(exec, &link->timer);
+    if (exec->ops->timer_set(exec, &link->timer,
+                             exec->ops->now_ns(exec) + DRAIN_MS * TCI_NS_PER_MS) != 0)
+        tell_failed(link, cause);
+}
+
+void tci_rdma_on_failed(struct tci_rdma_link *link, uint32_t had, const char *cause)
+{
+    link->had = had;
+    link->has_had = true;
+    if (link->state == TCI_RDMA_NEAR) {
+        tci_rdma_link_break(link, tci_rdma_flushed);
+        tci_rdma_fail(link, cause);
+    } else if (link->state == TCI_RDMA_STOPPED) {
+        go_over(link);
+    }
+}

@@ -1,0 +1,295 @@
+/* test_rdma_failover.c - of several cables between two ranks some fail: the others go on. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 300, needs libibverbs */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sodium.h>
+#include <string.h>
+
+#include "core/base.h"
+#include "core/reduce.h"
+#include "fake_verbs/fake.h"
+#include "rdma/link.h"
+#include "support/rdma_net.h"
+#include "tcdist/log.h"
+
+enum { EAGER = 65536, MIB = 1 << 20, LEN = MIB + 12, TURNS = 7, OPS = 3 };
+
+static const struct net_subject plain = {"2 cables", rdma_net_open_cables};
+static const struct net_subject sealed = {"4 cables, sealed", rdma_net_open_sealed_cables};
+
+static struct net net;
+
+static void open_again(const struct net_subject *subject)
+{
+    net_subject = subject;
+    rdma_net_setup_cables();
+    net_open(&net, 2, EAGER);
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    net_close(&net);
+    rdma_net_check_clean();
+    return 0;
+}
+
+static int open_two(void **state)
+{
+    (void)state;
+    open_again(&plain);
+    return 0;
+}
+
+static int open_four(void **state)
+{
+    (void)state;
+    open_again(&sealed);
+    return 0;
+}
+
+/* Messages in both directions under one key, each plain and folded in place by turns. */
+struct flow {
+    struct net_message send[2][OPS], recv[2][OPS];
+    struct tci_fold fold;
+};
+
+static void flow_start(struct flow *flow, uint64_t tag)
+{
+    assert_int_equal(tci_fold_init(&flow->fold, TC_DTYPE_F32, TC_REDUCE_SUM), TC_OK);
+    for (uint32_t r = 0; r < 2; r++)
+        for (int i = 0; i < OPS; i++) {
+            struct net_message *recv = &flow->recv[r][i], *send = &flow->send[1 - r][i];
+
+            net_prepare(send, true, r, tag, LEN);
+            net_prepare(recv, false, 1 - r, tag, LEN);
+            for (size_t k = 0; i % 2 == 1 && k < LEN / sizeof(float); k++) {
+                ((float *)(void *)send->bytes)[k] = (float)(k % 1000);
+                ((float *)(void *)recv->bytes)[k] = (float)(k % 77 + r);
+            }
+            if (i % 2 == 1) {
+                recv->xfer.fold = &flow->fold;
+                recv->xfer.operand = recv->bytes;
+            }
+            net_post(&net, recv, r);
+            net_post(&net, send, 1 - r);
+        }
+}
+
+static void check_folded(const struct net_message *recv, uint32_t rank)
+{
+    for (size_t k = 0; k < LEN / sizeof(float); k++)
+        if (((const float *)(const void *)recv->bytes)[k] !=
+            (float)(k % 1000) + (float)(k % 77 + rank))
+            fail_msg("element %zu of %zu was folded %s", k, LEN / sizeof(float), "wrongly");
+}
+
+static void flow_finish(struct flow *flow)
+{
+    for (uint32_t r = 0; r < 2; r++)
+        for (int i = 0; i < OPS; i++) {
+            net_wait(&net, &flow->recv[r][i].xfer);
+            if (i % 2 == 1)
+                check_folded(&flow->recv[r][i], r);
+            net_finish(&net, &flow->recv[r][i], TC_OK);
+            net_finish(&net, &flow->send[r][i], TC_OK);
+        }
+}
+
+/* It ends one way or the other, and nothing wrong is taken for right. */
+static void flow_drop(struct flow *flow)
+{
+    for (uint32_t r = 0; r < 2; r++)
+        for (int i = 0; i < OPS; i++) {
+            struct net_message *recv = &flow->recv[r][i], *send = &flow->send[r][i];
+
+            net_wait(&net, &recv->xfer);
+            net_wait(&net, &send->xfer);
+            if (recv->xfer.status == TC_OK && i % 2 == 1)
+                check_folded(recv, r);
+            else if (recv->xfer.status == TC_OK)
+                assert_true(net_is_intact(recv));
+            net_free(recv);
+            net_free(send);
+        }
+}
+
+static unsigned losses(void)
+{
+    return net.nodes[0].losses + net.nodes[1].losses;
+}
+
+/* At each moment of messages in both directions. */
+static void what_goes_over_a_cable_that_fails_goes_over_the_others(void **state)
+{
+    for (int turns = 0; turns < TURNS; turns++) {
+        struct flow flow;
+
+        net_exchange(&net, MIB, 1);
+        flow_start(&flow, 2);
+        net_turns(&net, turns);
+        fake_port_of(1, false);
+        flow_finish(&flow);
+        net_exchange(&net, 3 * MIB, 3); /* the cable may have been missed by nobody so far */
+        assert_int_equal(losses(), 0);
+        assert_int_equal(fake_counts().qps, 2);
+        (void)close_all(state);
+        (void)open_two(state);
+    }
+}
+
+/* All but the one that leads, each while the last one's messages begin anew. */
+static void cables_fail_one_after_the_other(void **state)
+{
+    for (int turns = 0; turns < TURNS; turns += 3) {
+        struct flow flow;
+
+        net_exchange(&net, MIB, 1);
+        flow_start(&flow, 2);
+        for (unsigned cable = RDMA_NET_CABLES - 1; cable > 0; cable--) {
+            net_turns(&net, turns);
+            fake_port_of(cable, false);
+        }
+        flow_finish(&flow);
+        net_exchange(&net, 3 * MIB, 3);
+        assert_int_equal(losses(), 0);
+        assert_int_equal(fake_counts().qps, 2);
+        (void)close_all(state);
+        (void)open_four(state);
+    }
+}
+
+/* Any write fails, and some had arrived all the same: either the cable did not lead, and nothing is
+ * noticed, or the peer is lost by name. */
+static void a_piece_that_fails_is_neither_lost_nor_doubled(void **state)
+{
+    unsigned survived = 0, named = 0;
+
+    for (unsigned i = 2; i < 24; i++) {
+        struct flow flow;
+
+        net_exchange(&net, MIB, 1);
+        flow_start(&flow, 2);
+        fake_fate(IBV_WR_RDMA_WRITE_WITH_IMM, i / 2, i % 2 == 0 ? FAKE_FAILS : FAKE_IS_UNSURE,
+                  IBV_WC_RETRY_EXC_ERR);
+        flow_drop(&flow);
+        if (losses() > 0) {
+            assert_true(strstr(net.nodes[0].error.pub.message, "(device fake0") != NULL ||
+                        strstr(net.nodes[1].error.pub.message, "(device fake0") != NULL);
+            assert_int_equal(fake_counts().qps, 0);
+            named++;
+        } else {
+            net_exchange(&net, 3 * MIB, 3);
+            survived += fake_counts().qps == 2;
+        }
+        (void)close_all(state);
+        (void)open_two(state);
+    }
+    assert_true(survived > 0 && named > 0);
+}
+
+static void the_cable_that_leads_is_missed_by_name(void **state)
+{
+    struct flow flow;
+
+    (void)state;
+    net_exchange(&net, MIB, 1);
+    flow_start(&flow, 2);
+    fake_port_of(0, false);
+    flow_drop(&flow);
+    assert_int_equal(losses(), 2);
+    assert_true(strstr(net.nodes[0].error.pub.message, "(device fake0") != NULL ||
+                strstr(net.nodes[1].error.pub.message, "(device fake0") != NULL);
+    assert_int_equal(fake_counts().qps, 0);
+}
+
+static void an_abort_while_a_cable_fails_ends_all(void **state)
+{
+    for (int turns = 0; turns < TURNS; turns++) {
+        struct flow flow;
+
+        net_exchange(&net, MIB, 1);
+        flow_start(&flow, 2);
+        net_turns(&net, 3);
+        fake_port_of(1, false);
+        net_turns(&net, turns);
+        for (int r = 0; r < 2; r++)
+            net.nodes[r].transport->ops->abort(net.nodes[r].transport, &flow.recv[r][0].xfer.key,
+                                               TCI_ALL_PEERS);
+        flow_drop(&flow);
+        assert_int_equal(losses(), 0);
+        net_exchange(&net, 3 * MIB, 3);
+        (void)close_all(state);
+        (void)open_two(state);
+    }
+}
+
+static void a_close_while_a_cable_fails_leaves_nothing(void **state)
+{
+    for (int turns = 0; turns < TURNS; turns++) {
+        struct flow flow;
+
+        net_exchange(&net, MIB, 1);
+        flow_start(&flow, 2);
+        net_turns(&net, 3);
+        fake_port_of(1, false);
+        net_turns(&net, turns);
+        for (int r = 0; r < 2; r++) {
+            net.nodes[r].transport->ops->close(net.nodes[r].transport);
+            net.nodes[r].transport = NULL;
+        }
+        flow_drop(&flow);
+        (void)close_all(state);
+        (void)open_two(state);
+    }
+}
+
+/* What ranks post later passes, too, and they part in peace. */
+static void a_goodbye_waits_for_what_begins_anew(void **state)
+{
+    for (int turns = 0; turns < TURNS; turns++) {
+        struct flow flow;
+
+        net_exchange(&net, MIB, 1);
+        flow_start(&flow, 2);
+        net_turns(&net, 2);
+        fake_port_of(1, false);
+        net_turns(&net, turns);
+        for (int r = 0; r < 2; r++)
+            net.nodes[r].transport->ops->leave(net.nodes[r].transport);
+        flow_finish(&flow);
+        for (int r = 0; r < 2; r++)
+            net_turn_until(&net, &net.nodes[r].lefts, 1);
+        assert_int_equal(losses(), 0);
+        (void)close_all(state);
+        (void)open_two(state);
+    }
+}
+
+#define CASE(test, open) cmocka_unit_test_setup_teardown(test, open, close_all)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(what_goes_over_a_cable_that_fails_goes_over_the_others, open_two),
+        CASE(cables_fail_one_after_the_other, open_four),
+        CASE(a_piece_that_fails_is_neither_lost_nor_doubled, open_two),
+        CASE(the_cable_that_leads_is_missed_by_name, open_two),
+        CASE(the_cable_that_leads_is_missed_by_name, open_four),
+        CASE(an_abort_while_a_cable_fails_ends_all, open_two),
+        CASE(a_close_while_a_cable_fails_leaves_nothing, open_two),
+        CASE(a_goodbye_waits_for_what_begins_anew, open_two),
+    };
+
+    if (sodium_init() < 0)
+        return 1;
+    tci_verbs_put(&fake_verbs);
+    tc_log_set_level(TC_LOG_ERROR);
+    return cmocka_run_group_tests_name("rdma failover", tests, NULL, NULL);
+}
