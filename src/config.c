@@ -20,6 +20,7 @@
 #include "rdma/options.h"
 #include "table.h"
 #include "tcdist/log.h"
+#include "trace_file.h"
 
 #define TIMEOUT_MS    30000
 #define TUNE_EVERY_MS 60000
@@ -521,6 +522,8 @@ static tc_status_t resolve_all(tc_config *config, struct tci_error *error)
     if (status == TC_OK)
         status = resolve_size(&config->trace_events, "TCDIST_TRACE_EVENTS", TRACE_EVENTS_MAX,
                               TRACE_EVENTS, error);
+    if (status == TC_OK)
+        status = tci_trace_resolve(config, error);
     if (status == TC_OK)
         status =
             resolve_size(&config->connections, "TCDIST_CONNECTIONS", CONNECTIONS_MAX, 1, error);

@@ -103,6 +103,7 @@ tc_status_t tc_trace_dump(tc_context *context, const char *path)
 
 tc_status_t tc_context_stats(const tc_context *context, uint32_t abi_version, tc_stats *stats)
 {
+    const struct tci_trace_head *head;
     const tci_word *counters;
 
     if (context == NULL || context->trace == NULL || stats == NULL)
@@ -111,12 +112,16 @@ tc_status_t tc_context_stats(const tc_context *context, uint32_t abi_version, tc
         return tci_fail(TC_ERR_ABI_MISMATCH, "context_stats",
                         "tc_stats has version %u, this library %d: compile against its headers",
                         (unsigned)abi_version, TC_STATS_ABI_VERSION);
-    counters = context->trace->head->counters;
+    head = context->trace->head;
+    counters = head->counters;
     *stats = (tc_stats){
-        .operations_begun = tci_word_get(&counters[TCI_COUNT_BEGUN]),
-        .operations_finished = tci_word_get(&counters[TCI_COUNT_FINISHED]),
+        .operations_begun = tci_word_get(&counters[TCI_COUNT_BEGUN]) + tci_word_get(&head->marks) -
+                            tci_word_get(&head->stamps),
+        .operations_finished =
+            tci_word_get(&counters[TCI_COUNT_FINISHED]) + tci_word_get(&head->left_out),
         .operations_failed = tci_word_get(&counters[TCI_COUNT_FAILED]),
-        .operation_bytes = tci_word_get(&counters[TCI_COUNT_OP_BYTES]),
+        .operation_bytes =
+            tci_word_get(&counters[TCI_COUNT_OP_BYTES]) + tci_word_get(&head->left_out_bytes),
         .bytes_sent = tci_word_get(&counters[TCI_COUNT_BYTES_SENT]),
         .bytes_received = tci_word_get(&counters[TCI_COUNT_BYTES_RECEIVED]),
         .messages_sent = tci_word_get(&counters[TCI_COUNT_MESSAGES_SENT]),

@@ -13,6 +13,7 @@
 
 #include "core/meter.h"
 #include "core/pages.h"
+#include "core/trace_op.h"
 #include "dump.h"
 #include "tcdist/version.h"
 
@@ -143,6 +144,28 @@ static struct tci_trace *open_in_file(const tc_config *config, uint64_t number,
     return trace;
 }
 
+/* ---- Settings ------------------------------------------------------------------------------- */
+
+tc_status_t tci_trace_resolve(tc_config *config, struct tci_error *error)
+{
+    const char *text = getenv("TCDIST_TRACE_ALL");
+
+    if (config->trace_all < -1 || config->trace_all > 1) {
+        tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "init",
+                      "trace_all is %d, but must be 1 (all), -1 (not all) or 0 (not set)",
+                      config->trace_all);
+        return TC_ERR_INVALID_ARG;
+    }
+    if (config->trace_all != 0)
+        return TC_OK;
+    config->trace_all = text != NULL && strcmp(text, "1") == 0 ? 1 : -1;
+    if (text == NULL || strcmp(text, "1") == 0 || strcmp(text, "0") == 0)
+        return TC_OK;
+    tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "init",
+                  "TCDIST_TRACE_ALL is \"%.40s\", but must be 1 or 0", text);
+    return TC_ERR_INVALID_ARG;
+}
+
 /* ---- The trace ------------------------------------------------------------------------------ */
 
 struct tci_trace *tci_trace_open(tc_context *context, struct tci_error *error)
@@ -162,6 +185,9 @@ struct tci_trace *tci_trace_open(tc_context *context, struct tci_error *error)
     identify(trace->head, number);
     trace->sample = tci_meter_sample;
     trace->sample_arg = context;
+    trace->flood.keeps_all = config->trace_all == 1;
+    trace->flood.promote = tci_trace_op_promote;
+    trace->flood.promote_arg = context;
     if (config->dump_dir != NULL) {
         trace->on_failure = tci_dump_on_failure;
         trace->failure_arg = context;

@@ -6,6 +6,9 @@
 #include "core/context.h"
 #include "core/error.h"
 
+/* Whether every operation leaves events: config->trace_all becomes 1 or -1. */
+tc_status_t tci_trace_resolve(tc_config *config, struct tci_error *error);
+
 /* The trace of a context whose config is resolved: in a file of config.trace_dir that outlives the
  * process, or in memory.  NULL on failure, with the cause in error. */
 struct tci_trace *tci_trace_open(tc_context *context, struct tci_error *error);

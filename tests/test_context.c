@@ -25,12 +25,14 @@
 #include "support/threads.h"
 #include "tcdist/log.h"
 
-static const char *const variables[] = {
-    "TCDIST_LOOP_MODE",     "TCDIST_TIMEOUT",           "TCDIST_TUNE_EVERY",
-    "TCDIST_START_TIMEOUT", "TCDIST_NUMERICS",          "TCDIST_ALGORITHM",
-    "TCDIST_SEGMENT_BYTES", "TCDIST_EAGER_BYTES",       "TCDIST_HOSTS",
-    "TCDIST_RDMA",          "TCDIST_SPIN_US",           "TCDIST_TRACE_EVENTS",
-    "TCDIST_LOG",           "NUVEC_DISTRIBUTED_TIMEOUT"};
+static const char *const variables[] = {"TCDIST_LOOP_MODE",     "TCDIST_TIMEOUT",
+                                        "TCDIST_TUNE_EVERY",    "TCDIST_START_TIMEOUT",
+                                        "TCDIST_NUMERICS",      "TCDIST_ALGORITHM",
+                                        "TCDIST_SEGMENT_BYTES", "TCDIST_EAGER_BYTES",
+                                        "TCDIST_HOSTS",         "TCDIST_RDMA",
+                                        "TCDIST_SPIN_US",       "TCDIST_TRACE_EVENTS",
+                                        "TCDIST_LOG",           "NUVEC_DISTRIBUTED_TIMEOUT",
+                                        "TCDIST_TRACE_ALL"};
 
 static int clear_environment(void **state)
 {
@@ -68,6 +70,7 @@ static void the_default_is_as_documented(void **state)
     assert_int_equal(config->eager_bytes, 64u << 10);
     assert_int_equal(config->spin_us, -1);
     assert_int_equal(config->trace_events, 8192);
+    assert_int_equal(config->trace_all, -1);
     assert_string_equal(config->log_level, "warn");
     tc_shutdown(context);
 }
@@ -89,6 +92,7 @@ static void the_environment_fills_what_is_not_set(void **state)
     setenv("TCDIST_RDMA", "0", 1);
     setenv("TCDIST_SPIN_US", "0", 1);
     setenv("TCDIST_TRACE_EVENTS", "64", 1);
+    setenv("TCDIST_TRACE_ALL", "1", 1);
     setenv("TCDIST_LOG", "error", 1);
     context = open_default();
 
@@ -104,6 +108,7 @@ static void the_environment_fills_what_is_not_set(void **state)
     assert_string_equal(context->config.rdma, "0");
     assert_int_equal(context->config.spin_us, 0);
     assert_int_equal(context->config.trace_events, 64);
+    assert_int_equal(context->config.trace_all, 1);
     assert_string_equal(context->config.log_level, "error");
     tc_shutdown(context);
 }
@@ -130,6 +135,7 @@ static void the_application_goes_before_the_environment(void **state)
     config.eager_bytes = 2;
     config.spin_us = 3;
     config.trace_events = 4;
+    config.trace_all = -1;
     config.log_level = level;
     assert_int_equal(tc_init_config(&config, &context), TC_OK);
     memset(algorithm, 'x', sizeof(algorithm) - 1);
@@ -145,6 +151,7 @@ static void the_application_goes_before_the_environment(void **state)
     assert_int_equal(context->config.eager_bytes, 2);
     assert_int_equal(context->config.spin_us, 3);
     assert_int_equal(context->config.trace_events, 4);
+    assert_int_equal(context->config.trace_all, -1);
     assert_string_equal(context->config.log_level, "info");
     tc_shutdown(context);
 }
@@ -191,6 +198,7 @@ static void a_variable_that_does_not_parse_is_named(void **state)
         {"TCDIST_SPIN_US", "-1", "adaptive"},
         {"TCDIST_SPIN_US", "2000000", "adaptive"},
         {"TCDIST_TRACE_EVENTS", "many", "number"},
+        {"TCDIST_TRACE_ALL", "some", "1 or 0"},
         {"TCDIST_LOG", "trace", "error, warn, info or debug"},
     };
 

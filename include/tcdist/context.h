@@ -121,6 +121,9 @@ typedef struct tc_config {
      * or none [as timeout_ms, and what waiting seldom mends, as a name that nobody knows or a host
      * without a route, fails within 5 s]; -1: no limit. */
     int start_timeout_ms;
+    /* 1: every operation leaves events in the trace, whatever that costs; -1: of a flood of short
+     * ones some do (docs/tracing.md); 0: TCDIST_TRACE_ALL, 1|0 [0]. */
+    int trace_all;
 } tc_config;
 
 /* Every field "not set".  Any thread. */

@@ -198,6 +198,7 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
     memset(comm, 0, sizeof(*comm));
     comm->hosts = tci_hosts_ref(config->hosts);
     comm->context = context;
+    comm->trace = context->trace;
     comm->exec = context->exec;
     comm->transport = transport;
     comm->sink = (struct tci_transport_sink){
@@ -229,6 +230,7 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
         comm->eager_max = caps.eager_max;
     }
     show_group(comm);
+    tci_list_add(&context->comms, &comm->link);
     return 0;
 }
 
@@ -253,6 +255,7 @@ bool tci_comm_number_p2p(struct tci_comm *comm, int peer, bool is_send, uint64_t
 void tci_comm_fini(struct tci_comm *comm)
 {
     TC_ASSERT(tci_list_is_empty(&comm->ops));
+    tci_list_del(&comm->link);
     tci_trace_group_left(comm->context->trace, comm->group);
     comm->exec->ops->timer_clear(comm->exec, &comm->alarm);
     tci_beat_fini(comm);

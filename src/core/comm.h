@@ -42,6 +42,8 @@ struct tci_advice {
 
 struct tci_comm {
     tc_context *context;
+    struct tci_list link;    /* in context->comms */
+    struct tci_trace *trace; /* of the context */
     struct tci_exec *exec;
     struct tci_transport *transport; /* owned; NULL in a group of one */
     struct tci_transport_sink sink;

@@ -40,6 +40,7 @@ tc_context *tci_context_new(size_t op_bytes)
         goto fini_futures;
     if (pthread_mutex_init(&context->promises_lock, NULL) != 0)
         goto fini_ops;
+    tci_list_init(&context->comms);
     tci_scratch_init(&context->scratch, SCRATCH_KEPT);
     tci_error_set(&error, TC_ERR_ALLOC, -1, 0, NULL, "no memory for a future");
     context->no_memory = tci_future_failed(context, &error);

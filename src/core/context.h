@@ -30,6 +30,7 @@ struct tc_context {
 
     /* Groups that stand; tc_shutdown has them closed and waits until none is left.  Loop thread. */
     struct tci_list groups;
+    struct tci_list comms; /* of these, and of those that are being left */
     struct tci_list joins; /* groups that are being formed; likewise */
     void (*close_joins)(struct tc_context *context);
     void (*close_groups)(struct tc_context *context); /* the roof's; NULL: there never was one */

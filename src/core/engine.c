@@ -108,15 +108,14 @@ static void trace_fold(const struct tci_op *op, uint64_t begin_ns, size_t elems)
     if (begin_ns == 0 || bytes < TCI_TRACE_SLOW_BYTES)
         return;
     tci_trace_forget_time(op->comm);
-    tci_trace_add(op->comm->context->trace,
-                  &(struct tci_trace_record){.kind = TCI_TRACE_FOLD,
-                                             .rank = op->comm->shown_rank,
-                                             .peer = -1,
-                                             .group = op->comm->group,
-                                             .begin_ns = begin_ns,
-                                             .end_ns = tci_trace_recent(op->comm),
-                                             .tag = op->args.tag,
-                                             .a = bytes});
+    tci_trace_add(op->comm->trace, &(struct tci_trace_record){.kind = TCI_TRACE_FOLD,
+                                                              .rank = op->comm->shown_rank,
+                                                              .peer = -1,
+                                                              .group = op->comm->group,
+                                                              .begin_ns = begin_ns,
+                                                              .end_ns = tci_trace_recent(op->comm),
+                                                              .tag = op->args.tag,
+                                                              .a = bytes});
 }
 
 /* Block by block, since those of SRC and DST need not lie close together. */
@@ -146,7 +145,7 @@ static void fold_part(struct tci_lane *lane, const struct tci_step *step)
     void *dst = tci_slice_at(lane, step->dst);
     const void *src = tci_slice_at(lane, step->src);
     size_t elems = tci_step_elems(lane, step);
-    uint64_t begin_ns = tci_trace_recent(op->comm);
+    uint64_t begin_ns = tci_trace_fold_begin(op);
 
     if (elems == 0)
         return;
@@ -171,7 +170,7 @@ static bool fold(struct tci_lane *lane, const struct tci_step *step)
 
     TC_ASSERT(ranks >= 2 && op->inputs != NULL);
     if (some > 0) {
-        uint64_t begin_ns = tci_trace_recent(op->comm);
+        uint64_t begin_ns = tci_trace_fold_begin(op);
         for (uint32_t r = 0; r < ranks; r++)
             op->inputs[r] = (r == me ? tci_slice_at(lane, step->src)
                                      : lane->tmp + (r < me ? r : r - 1) * lane->slot_bytes) +

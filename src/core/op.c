@@ -497,7 +497,8 @@ static void prepare(struct tci_op *op, struct tci_comm *comm)
     op->blocks_kept = NULL;
     op->timer.heap_at = 0;
     op->told_ns = op->asked_ns = 0;
-    op->live = op->trace_names = op->live_cells = op->tries = 0;
+    op->live = op->trace_names = op->live_cells = op->old_cells = op->tries = 0;
+    op->is_traced = op->is_marked = false;
     op->is_enrolled = op->is_shown = op->is_warned = op->is_asked = op->is_held = false;
     op->asked = op->judge = -1;
     op->answers = NULL;

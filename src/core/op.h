@@ -130,8 +130,12 @@ struct tci_op {
     uint64_t begin_ns, deadline_ns;
     uint64_t told_ns; /* when the others were told of its failure; 0: they need not, or have it */
     uint32_t live;    /* 1 + its entry in the trace's table of what is in flight; 0: none */
-    uint32_t trace_names; /* by tci_trace_names; 0: not entered */
-    uint32_t live_cells;  /* which places of that entry are taken */
+    uint32_t trace_names; /* by tci_trace_names; once it is traced */
+    uint32_t live_cells;  /* which places of that entry are taken … */
+    uint32_t old_cells;   /* … of these, by transfers that were open when it was promoted */
+    uint64_t entered_ns;  /* where it is marked, or was */
+    bool is_traced;       /* it leaves events, and has that entry if there was one */
+    bool is_marked;       /* it leaves nothing but a mark: trace_flood.c */
     bool is_enrolled;     /* it has entered: in comm->ops, with its use of the tag */
     /* Its timer has done: */
     bool is_shown;        /* its call was shown to those that it waits for */

@@ -60,6 +60,7 @@ static bool shape_of(size_t events, struct shape *shape)
     shape->counts[TCI_TRACE_LINKS] = share(slots, 16, 1, 1024);
     shape->counts[TCI_TRACE_LIVE] = share(slots, 32, 1, 256);
     shape->counts[TCI_TRACE_SLOTS] = (uint32_t)slots;
+    shape->counts[TCI_TRACE_MARKS] = (uint32_t)slots;
     return true;
 }
 
@@ -103,6 +104,7 @@ static void lay_out(struct tci_trace *trace, const struct shape *shape)
     trace->links = place_of(trace, TCI_TRACE_LINKS);
     trace->live = place_of(trace, TCI_TRACE_LIVE);
     trace->slots = place_of(trace, TCI_TRACE_SLOTS);
+    trace->marks = place_of(trace, TCI_TRACE_MARKS);
     trace->mask = shape->slots - 1;
     /* Last: before it is no trace. */
     memcpy(head->magic, TCI_TRACE_MAGIC, sizeof(head->magic));
@@ -125,6 +127,7 @@ struct tci_trace *tci_trace_new_in(size_t events, void *image)
     }
     trace->head = image;
     lay_out(trace, &shape);
+    tci_trace_flood_init(&trace->flood);
     return trace;
 }
 

@@ -31,19 +31,39 @@ enum tci_trace_kind {
     TCI_TRACE_KINDS
 };
 
+/* Events of each operation of a flood would take a notable share of its time.  So few are kept
+ * whole, and the others leave a mark: trace_flood.c.  Loop thread. */
+struct tci_trace_flood {
+    /* Operations with no higher mark are kept whole; all ones: all are, or the trace is paused. */
+    uint64_t limit;
+    uint64_t entered_ns;        /* when the last operation was */
+    uint64_t due_ns, ticked_ns; /* when all this will be looked at, and was */
+    int64_t tokens; /* events that may be written without a thought; less than 0: debts */
+    uint64_t limit_before_pause; /* 0: it is not paused */
+    bool keeps_all;              /* the application wants it so */
+    uint64_t stamped;            /* the number of the next mark then */
+    uint64_t promoted;           /* operations that had a mark, and were kept whole later */
+    /* Keeps those whole that have had a mark since then, or before; NULL: there are none. */
+    void (*promote)(void *arg, uint64_t entered_ns);
+    void *promote_arg;
+};
+
 /* A trace in this process: the bytes of trace_format.h, and what only this process needs. */
 struct tci_trace {
+    /* First, and close together: what every operation looks at. */
     struct tci_trace_head *head;
+    struct tci_trace_mark *marks;
+    uint64_t mask;         /* slots - 1, and marks - 1 */
+    atomic_bool is_paused; /* bench/trace_cost.c measures what all this costs; else never */
+    struct tci_trace_flood flood;
     struct tci_trace_name *names;
     struct tci_trace_group *groups;
     struct tci_trace_link *links;
     struct tci_trace_live *live;
     struct tci_trace_slot *slots;
     uint32_t live_next, live_used;   /* of the operations in flight; loop thread */
-    uint64_t mask;                   /* slots - 1 */
     _Atomic(const char *) *pointers; /* owned; of the names */
     bool owns_image;
-    atomic_bool is_paused; /* bench/trace_cost.c measures what all this costs; else never */
     void (*on_end)(struct tci_trace *trace); /* the roof's, or NULL: gives the image back */
     /* The roof's, or NULL: brings the counters of transports up to date.  Loop thread. */
     void (*sample)(void *arg);
@@ -136,8 +156,60 @@ static inline void tci_trace_count(struct tci_trace *trace, enum tci_trace_count
     tci_word_set(word, tci_word_get(word) + more);
 }
 
-/* The loop gives a sign of itself; trace may be NULL. */
-void tci_trace_beat(struct tci_trace *trace, enum tci_trace_part part, uint64_t now_ns);
+/* The loop rests for a while, or is paused, or some time has passed since the last tick. */
+void tci_trace_rest(struct tci_trace *trace);
+void tci_trace_pause(struct tci_trace *trace);
+void tci_trace_tick(struct tci_trace *trace, uint64_t now_ns);
+
+/* How old counters of transports may be when the loop rests. */
+enum { TCI_TRACE_REST_NS = 4000000 };
+
+/* The loop gives a sign of itself; trace may be NULL.  now_ns: 0: not known. */
+static inline void tci_trace_beat(struct tci_trace *trace, enum tci_trace_part part,
+                                  uint64_t now_ns)
+{
+    if (trace == NULL)
+        return;
+    if (tci_trace_is_paused(trace)) {
+        tci_trace_pause(trace);
+        return;
+    }
+    tci_word_set(&trace->head->loop_part, (uint64_t)part);
+    if (now_ns != 0)
+        tci_word_set(&trace->head->loop_ns, now_ns);
+    if (part == TCI_PART_TURNING && now_ns != 0) {
+        tci_word_set(&trace->head->loop_turns, tci_word_get(&trace->head->loop_turns) + 1);
+        if (now_ns >= trace->flood.due_ns)
+            tci_trace_tick(trace, now_ns);
+    } else if ((part == TCI_PART_ASLEEP || part == TCI_PART_AWAY) &&
+               tci_word_get(&trace->head->loop_ns) >= trace->sampled_ns + TCI_TRACE_REST_NS) {
+        tci_trace_rest(trace);
+    }
+}
+/* When the loop has to turn even if nothing comes, so that what stands still shows; all ones:
+ * never. */
+uint64_t tci_trace_due_ns(const struct tci_trace *trace);
+
+/* ---- Floods: trace_flood.c.  Loop thread. ---- */
+
+void tci_trace_flood_init(struct tci_trace_flood *flood);
+/* So many events more are written. */
+void tci_trace_flood_spend(struct tci_trace_flood *flood, unsigned events);
+/* Looks at what was spent, and decides how many are kept from now on. */
+void tci_trace_flood_tick(struct tci_trace *trace, uint64_t now_ns);
+/* Whether an operation leaves events that was not asked before. */
+static inline bool tci_trace_keeps(const struct tci_trace *trace, uint64_t mark)
+{
+    return mark <= trace->flood.limit;
+}
+/* Operations that have nothing but a mark and have not ended. */
+static inline uint64_t tci_trace_marked(const struct tci_trace *trace)
+{
+    return tci_word_get(&trace->head->marks) - tci_word_get(&trace->head->stamps) -
+           tci_word_get(&trace->head->left_out) - trace->flood.promoted;
+}
+/* How long after the one before an operation is kept whole whatever its mark. */
+enum { TCI_TRACE_PAUSE_NS = 1000000 };
 /* Something held the loop. */
 void tci_trace_stall(struct tci_trace *trace, const char *what, uint64_t begin_ns, uint64_t end_ns);
 

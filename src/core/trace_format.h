@@ -10,13 +10,13 @@
 
 /* docs/tracing.md says the same for those who write a reader.
  *
- *   head | names | groups | links | live operations | slots of the ring
+ *   head | names | groups | links | live operations | slots of the ring | marks
  *
  * Numbers have the byte order of the machine that wrote them; `version` tells another one.  What
  * changes is made of words of 64 bits, each stored at once: a process that is killed in between
  * leaves old and new words, and the turns of slots and live operations tell where. */
 #define TCI_TRACE_MAGIC "TCDTRACE"
-enum { TCI_TRACE_VERSION = 1 };
+enum { TCI_TRACE_VERSION = 2 };
 
 typedef _Atomic uint64_t tci_word;
 
@@ -26,6 +26,7 @@ enum tci_trace_table {
     TCI_TRACE_LINKS,
     TCI_TRACE_LIVE,
     TCI_TRACE_SLOTS,
+    TCI_TRACE_MARKS,
     TCI_TRACE_TABLES
 };
 
@@ -36,11 +37,11 @@ struct tci_trace_table_place {
 
 /* Counters: what has been, since the context began, and what is.  New ones come last. */
 enum tci_trace_counter {
-    TCI_COUNT_BEGUN,    /* operations entered on the loop */
-    TCI_COUNT_FINISHED, /* … that ended well */
+    TCI_COUNT_BEGUN,    /* operations entered on the loop; in the head without those marked */
+    TCI_COUNT_FINISHED, /* … that ended well; likewise */
     TCI_COUNT_FAILED,   /* … that failed, cancelled ones included */
     TCI_COUNT_UNSEEN,   /* … for which the table of live operations had no room */
-    TCI_COUNT_OP_BYTES, /* payload of those that ended well */
+    TCI_COUNT_OP_BYTES, /* payload of those that ended well; likewise */
     TCI_COUNT_BYTES_SENT,
     TCI_COUNT_BYTES_RECEIVED,
     TCI_COUNT_MESSAGES_SENT,
@@ -53,6 +54,7 @@ enum tci_trace_counter {
     TCI_COUNT_BREAKS,      /* connections that broke while their peer lived */
     TCI_COUNT_HEALS,       /* … and were made again */
     TCI_COUNT_KEPT_BYTES,  /* now: sent, and kept until the peer has them */
+    TCI_COUNT_LEFT_OUT,    /* of FINISHED, with a mark alone; in the head a word of its own */
     TCI_COUNTERS
 };
 enum { TCI_TRACE_COUNTER_ROOM = 40, TCI_TRACE_CLOCKS = 8 };
@@ -84,6 +86,9 @@ struct tci_trace_head {
     tci_word loop_ns;                     /* last sign of the loop */
     tci_word loop_part;                   /* enum tci_trace_part */
     tci_word loop_turns;                  /* so far */
+    tci_word marks;                       /* number of the next mark … */
+    tci_word stamps;                      /* of these, times */
+    tci_word left_out, left_out_bytes;    /* operations that ended well with a mark alone */
     tci_word clock_count;                 /* pairs of times taken so far … */
     tci_word clocks[TCI_TRACE_CLOCKS][2]; /* … the last: monotonic, wall clock */
     tci_word counters[TCI_TRACE_COUNTER_ROOM];
@@ -139,8 +144,6 @@ struct tci_trace_live {
     tci_word call;     /* root << 32 | coll << 24 | dtype << 16 | op << 8 | plan */
     tci_word what;     /* state << 56 | space << 48 | name << 32 | algorithm << 16 | thread */
     tci_word use_peer; /* use << 32 | peer + 1 */
-    tci_word moved;    /* bytes of transfers that have ended … */
-    tci_word moved_ns; /* … and when the last one did */
     tci_word open;     /* transfers posted and not ended: receives << 32 | sends */
     /* Peers of these, as many as fit: (peer + 1) | 1 << 31 for a send, two a word, low first. */
     tci_word cells[TCI_TRACE_CELL_WORDS];
@@ -160,6 +163,22 @@ struct tci_trace_slot {
 };
 static_assert(sizeof(struct tci_trace_slot) == 80, "no padding");
 
+/* A mark: that an operation of a flood was entered which left no event, by an odd number, or an
+ * even one: the time from which on those behind it were made; 0: never used. */
+struct tci_trace_mark {
+    tci_word word;
+};
+
+/* The number that an operation is marked with; its highest bits also choose which ones of a flood
+ * are kept whole, so that all ranks choose the same. */
+static inline uint64_t tci_trace_mark_of(uint64_t group, uint32_t space, uint64_t tag, uint32_t use)
+{
+    uint64_t name = tag + group * UINT64_C(0x9e3779b97f4a7c15) +
+                    ((uint64_t)space << 32 | use) * UINT64_C(0xd6e8feb86659fd93);
+
+    return name * UINT64_C(0xff51afd7ed558ccd) | 1;
+}
+
 /* Of one entry of a table. */
 static inline uint32_t tci_trace_entry_bytes(size_t table)
 {
@@ -169,6 +188,7 @@ static inline uint32_t tci_trace_entry_bytes(size_t table)
         [TCI_TRACE_LINKS] = sizeof(struct tci_trace_link),
         [TCI_TRACE_LIVE] = sizeof(struct tci_trace_live),
         [TCI_TRACE_SLOTS] = sizeof(struct tci_trace_slot),
+        [TCI_TRACE_MARKS] = sizeof(struct tci_trace_mark),
     };
 
     return bytes[table];

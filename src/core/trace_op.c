@@ -4,6 +4,7 @@
 
 #include "core/base.h"
 #include "core/comm.h"
+#include "core/trace_live.h"
 
 uint64_t tci_trace_pack_call(const struct tci_call *call)
 {
@@ -13,8 +14,8 @@ uint64_t tci_trace_pack_call(const struct tci_call *call)
 
 uint64_t tci_trace_recent(struct tci_comm *comm)
 {
-    if (comm->recent_ns == 0 || tci_trace_is_paused(comm->context->trace))
-        comm->recent_ns = tci_trace_begin(comm->context->trace);
+    if (comm->recent_ns == 0)
+        comm->recent_ns = tci_trace_now();
     return comm->recent_ns;
 }
 
@@ -25,12 +26,7 @@ void tci_trace_forget_time(struct tci_comm *comm)
 
 static struct tci_trace *trace_of(const struct tci_op *op)
 {
-    return op->comm->context->trace;
-}
-
-static struct tci_trace_live *live_of(const struct tci_op *op)
-{
-    return op->live == 0 ? NULL : &trace_of(op)->live[op->live - 1];
+    return op->comm->trace;
 }
 
 /* Of its name and its plan's; mostly those of the last one. */
@@ -67,6 +63,11 @@ static void put(tci_word *word, uint64_t value)
     atomic_store_explicit(word, value, memory_order_release);
 }
 
+/* What an entry among those in flight costs, in events. */
+enum { LIVE_EVENTS = 2 };
+/* So many become whole in a tick: that is 0.3 % of the time. */
+enum { PROMOTED_MAX = 16 };
+
 /* What the events that every operation leaves differ in. */
 struct event {
     enum tci_trace_kind kind;
@@ -81,10 +82,11 @@ __attribute__((always_inline)) static inline void add(const struct tci_op *op,
 {
     const struct tci_comm *comm = op->comm;
     uint64_t number;
-    struct tci_trace_slot *slot = tci_trace_claim(comm->context->trace, &number);
+    struct tci_trace_slot *slot = tci_trace_claim(comm->trace, &number);
 
     if (slot == NULL)
         return;
+    tci_trace_flood_spend(&comm->trace->flood, 1);
     put(&slot->begin_ns, event->begin_ns);
     put(&slot->end_ns, event->end_ns);
     put(&slot->tag, op->args.tag);
@@ -99,62 +101,11 @@ __attribute__((always_inline)) static inline void add(const struct tci_op *op,
     tci_trace_commit(slot, number);
 }
 
-/* ---- In flight ------------------------------------------------------------------------------ */
+/* ---- The beginning -------------------------------------------------------------------------- */
 
 static uint64_t bytes_of(const struct tci_op *op)
 {
     return (uint64_t)op->args.count * op->args.elem_bytes;
-}
-
-static uint64_t what_of(const struct tci_op *op, enum tci_trace_live_state state)
-{
-    return (uint64_t)state << 56 | (uint64_t)(op->args.space & 255) << 48 |
-           (uint64_t)op->trace_names << 16 | (tci_trace_thread() & 0xffff);
-}
-
-/* The entry is taken in turn, so that one that is free is found at once. */
-static uint32_t find_free(struct tci_trace *trace)
-{
-    uint32_t count = trace->head->tables[TCI_TRACE_LIVE].count;
-
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t at = (trace->live_next + i) % count;
-
-        if (tci_word_get(&trace->live[at].what) >> 56 == TCI_TRACE_LIVE_FREE) {
-            trace->live_next = at + 1;
-            return at + 1;
-        }
-    }
-    return 0;
-}
-
-static void take_live(struct tci_op *op, uint64_t now)
-{
-    struct tci_trace *trace = trace_of(op);
-    struct tci_trace_live *live;
-
-    op->live = trace->live_used == trace->head->tables[TCI_TRACE_LIVE].count ? 0 : find_free(trace);
-    live = live_of(op);
-    if (live == NULL) {
-        tci_trace_count(trace, TCI_COUNT_UNSEEN, 1);
-        return;
-    }
-    trace->live_used++;
-    put(&live->turn, tci_word_get(&live->turn) + 1);
-    put(&live->group, op->comm->group);
-    put(&live->tag, op->args.tag);
-    put(&live->called_ns, op->begin_ns);
-    put(&live->entered_ns, now);
-    put(&live->count, op->args.call.count);
-    put(&live->call, tci_trace_pack_call(&op->args.call));
-    put(&live->use_peer, (uint64_t)op->key.use << 32 | (uint32_t)(op->args.peer + 1));
-    put(&live->moved, 0);
-    put(&live->moved_ns, 0);
-    put(&live->open, 0);
-    for (size_t c = 0; c < TCI_TRACE_CELL_WORDS; c++)
-        put(&live->cells[c], 0);
-    put(&live->what, what_of(op, TCI_TRACE_LIVE_RUNNING));
-    put(&live->turn, tci_word_get(&live->turn) + 1);
 }
 
 static void add_call(const struct tci_op *op, uint64_t entered_ns)
@@ -171,26 +122,89 @@ static void add_call(const struct tci_op *op, uint64_t entered_ns)
 }
 
 /* While it is in flight its entry says all that the event of its call would. */
+static void show(struct tci_op *op, uint64_t entered_ns)
+{
+    op->is_traced = true;
+    op->trace_names = names_of(op);
+    tci_trace_flood_spend(&trace_of(op)->flood, LIVE_EVENTS);
+    if (!tci_live_take(op, entered_ns))
+        add_call(op, entered_ns);
+}
+
+/* One that has had a mark alone becomes an operation like all others. */
+static void promote(struct tci_op *op)
+{
+    if (!op->is_marked)
+        return;
+    op->is_marked = false;
+    trace_of(op)->flood.promoted++;
+    show(op, op->entered_ns);
+    tci_live_add_open(op);
+}
+
+void tci_trace_op_promote(void *arg, uint64_t entered_ns)
+{
+    tc_context *context = arg;
+    struct tci_trace *trace = context->trace;
+    uint32_t left = PROMOTED_MAX;
+
+    for (struct tci_list *at = context->comms.next; at != &context->comms; at = at->next) {
+        struct tci_comm *comm = tci_container_of(at, struct tci_comm, link);
+
+        /* Oldest first. */
+        for (struct tci_list *link = comm->ops.next; link != &comm->ops; link = link->next) {
+            struct tci_op *op = tci_container_of(link, struct tci_op, link);
+
+            if (!op->is_marked)
+                continue;
+            if (op->entered_ns > entered_ns)
+                break;
+            if (left-- == 0 || trace->live_used == trace->head->tables[TCI_TRACE_LIVE].count)
+                return;
+            promote(op);
+        }
+    }
+}
+
+/* Of one that nobody will ask for, if all goes well: that it was entered, and no more. */
+static void mark(struct tci_op *op, struct tci_trace *trace, uint64_t number, uint64_t now)
+{
+    struct tci_trace_head *head = trace->head;
+    uint64_t at = tci_word_get(&head->marks);
+
+    tci_word_set(&trace->marks[at & trace->mask].word, number);
+    tci_word_set(&head->marks, at + 1);
+    op->is_marked = true;
+    op->entered_ns = now;
+}
+
 void tci_trace_op_enter(struct tci_op *op)
 {
     struct tci_trace *trace = trace_of(op);
-    uint64_t now;
+    struct tci_trace_flood *flood = &trace->flood;
+    uint64_t now = op->comm->last.at_ns, before = flood->entered_ns;
 
-    if (tci_trace_is_paused(trace))
+    if (flood->limit == UINT64_MAX && tci_trace_is_paused(trace))
         return;
-    now = op->comm->recent_ns = op->comm->last.at_ns;
-    op->trace_names = names_of(op);
+    flood->entered_ns = now;
+    if (flood->limit != UINT64_MAX && now - before < TCI_TRACE_PAUSE_NS) {
+        uint64_t number =
+            tci_trace_mark_of(op->comm->group, op->args.space, op->args.tag, op->key.use);
+
+        if (!tci_trace_keeps(trace, number)) {
+            mark(op, trace, number, now);
+            return;
+        }
+    }
+    op->comm->recent_ns = now;
     tci_trace_count(trace, TCI_COUNT_BEGUN, 1);
-    take_live(op, now);
-    if (live_of(op) == NULL)
-        add_call(op, now);
+    show(op, now);
 }
 
 void tci_trace_op_state(struct tci_op *op, enum tci_trace_live_state state)
 {
-    struct tci_trace_live *live = live_of(op);
-
-    if (live == NULL)
+    promote(op);
+    if (tci_live_of(op) == NULL)
         return;
     if (state == TCI_TRACE_LIVE_RUNNING) {
         struct tci_trace_record record;
@@ -203,8 +217,7 @@ void tci_trace_op_state(struct tci_op *op, enum tci_trace_live_state state)
         record.name = op->args.name;
         tci_trace_add(trace_of(op), &record);
     }
-    tci_word_set(&live->what,
-                 (tci_word_get(&live->what) & ~(UINT64_C(255) << 56)) | (uint64_t)state << 56);
+    tci_live_set_state(op, state);
 }
 
 /* ---- The end -------------------------------------------------------------------------------- */
@@ -215,6 +228,7 @@ void tci_trace_op_fail(struct tci_op *op)
     uint64_t now = tci_trace_now();
     struct tci_trace_record record = record_of(op, TCI_TRACE_OP_FAIL, now, now);
 
+    promote(op);
     record.step = (uint32_t)(op->args.peer + 1);
     record.peer = op->error.pub.rank;
     record.a = (uint64_t)(int64_t)op->error.pub.status;
@@ -239,21 +253,18 @@ static bool add_done(const struct tci_op *op, uint64_t entered_ns, struct event 
     return true;
 }
 
-void tci_trace_op_settle(struct tci_op *op, tc_status_t status)
+void tci_trace_op_end(struct tci_op *op, tc_status_t status)
 {
     struct tci_trace *trace = trace_of(op);
-    struct tci_trace_live *live = live_of(op);
-    struct event event;
+    struct tci_trace_live *live = tci_live_of(op);
+    struct event event = {.kind = TCI_TRACE_OP,
+                          .peer = op->args.peer,
+                          .names = op->trace_names,
+                          .begin_ns = op->begin_ns,
+                          .end_ns = tci_trace_recent(op->comm),
+                          .a = bytes_of(op),
+                          .b = (uint64_t)(int64_t)status};
 
-    if (tci_trace_is_paused(trace))
-        return;
-    event = (struct event){.kind = TCI_TRACE_OP,
-                           .peer = op->args.peer,
-                           .names = op->trace_names != 0 ? op->trace_names : names_of(op),
-                           .begin_ns = op->begin_ns,
-                           .end_ns = tci_trace_recent(op->comm),
-                           .a = bytes_of(op),
-                           .b = (uint64_t)(int64_t)status};
     if (live == NULL || status != TC_OK || !add_done(op, tci_word_get(&live->entered_ns), &event)) {
         if (live != NULL)
             add_call(op, tci_word_get(&live->entered_ns));
@@ -262,79 +273,36 @@ void tci_trace_op_settle(struct tci_op *op, tc_status_t status)
     tci_trace_count(trace, status == TC_OK ? TCI_COUNT_FINISHED : TCI_COUNT_FAILED, 1);
     if (status == TC_OK)
         tci_trace_count(trace, TCI_COUNT_OP_BYTES, bytes_of(op));
-    if (live == NULL)
-        return;
-    put(&live->turn, tci_word_get(&live->turn) + 1);
-    put(&live->what, 0);
-    put(&live->turn, tci_word_get(&live->turn) + 1);
-    trace->live_used--;
-    op->live = 0;
+    tci_live_release(op);
 }
 
 /* ---- Transfers ------------------------------------------------------------------------------ */
 
-/* Two cells a word; each of them is the loop's alone, and a reader takes it as it is. */
-static void set_cell(struct tci_trace_live *live, uint32_t cell, uint32_t value)
-{
-    tci_word *word = &live->cells[cell / 2];
-    unsigned shift = cell % 2 * 32;
-    uint64_t mask = (uint64_t)UINT32_MAX << shift;
-
-    tci_word_set(word, (tci_word_get(word) & ~mask) | (uint64_t)value << shift);
-}
-
-static void count_open(struct tci_trace_live *live, bool is_send, bool is_more)
-{
-    uint64_t one = is_send ? 1 : UINT64_C(1) << 32, open = tci_word_get(&live->open);
-
-    tci_word_set(&live->open, is_more ? open + one : open - one);
-}
-
-void tci_trace_xfer_post(struct tci_step_xfer *xfer)
+void tci_trace_xfer_begin(struct tci_step_xfer *xfer)
 {
     struct tci_op *op = xfer->lane->op;
-    struct tci_trace_live *live = live_of(op);
-    uint32_t free_cells = ~op->live_cells & ((UINT32_C(1) << TCI_TRACE_CELLS) - 1);
 
-    xfer->cell = 0;
     xfer->begin_ns = tci_trace_recent(op->comm);
-    if (live == NULL)
-        return;
-    count_open(live, xfer->x.is_send, true);
-    if (free_cells == 0)
-        return; /* `open` says that there are more */
-    xfer->cell = (uint8_t)(1 + __builtin_ctz(free_cells));
-    op->live_cells |= UINT32_C(1) << (xfer->cell - 1);
-    set_cell(live, xfer->cell - 1u, (xfer->peer + 1) | (xfer->x.is_send ? TCI_TRACE_CELL_SEND : 0));
+    xfer->cell = tci_live_open(op, xfer->peer, xfer->x.is_send);
 }
 
-void tci_trace_xfer_end(struct tci_step_xfer *xfer, tc_status_t status)
+void tci_trace_xfer_finish(struct tci_step_xfer *xfer, tc_status_t status)
 {
     struct tci_op *op = xfer->lane->op;
-    struct tci_trace_live *live = live_of(op);
-    uint64_t now = 0;
+    bool is_old = xfer->begin_ns == 0; /* it was posted when the operation had a mark alone */
 
-    if (status == TC_OK && xfer->begin_ns != 0) {
+    if (status == TC_OK) {
         struct event event = {.kind = TCI_TRACE_XFER_END,
                               .peer = (int)xfer->peer,
                               .step = xfer->x.key.step,
-                              .begin_ns = xfer->begin_ns,
+                              .begin_ns = is_old ? op->entered_ns : xfer->begin_ns,
+                              .end_ns = tci_trace_recent(op->comm),
                               .a = xfer->x.len,
                               .b = (uint64_t)xfer->x.key.lane << 1 | xfer->x.is_send};
 
-        event.end_ns = now = tci_trace_recent(op->comm);
         add(op, &event);
     }
-    if (live == NULL)
-        return;
-    count_open(live, xfer->x.is_send, false);
-    if (status == TC_OK) {
-        tci_word_set(&live->moved, tci_word_get(&live->moved) + xfer->x.len);
-        tci_word_set(&live->moved_ns, now);
-    }
-    if (xfer->cell == 0)
-        return;
-    set_cell(live, xfer->cell - 1u, 0);
-    op->live_cells &= ~(UINT32_C(1) << (xfer->cell - 1));
-    xfer->cell = 0;
+    if (is_old)
+        xfer->cell = tci_live_find_open(op, xfer->peer, xfer->x.is_send);
+    tci_live_close(op, xfer->cell, xfer->x.is_send);
 }

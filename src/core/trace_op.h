@@ -3,7 +3,7 @@
 #ifndef TCI_TRACE_OP_H
 #define TCI_TRACE_OP_H
 
-#include "core/op.h"
+#include "core/comm.h"
 #include "core/trace.h"
 
 /* Loop thread, all of it. */
@@ -24,11 +24,45 @@ void tci_trace_op_state(struct tci_op *op, enum tci_trace_live_state state);
 /* It has failed; op->error is set. */
 void tci_trace_op_fail(struct tci_op *op);
 /* Last: it settles. */
-void tci_trace_op_settle(struct tci_op *op, tc_status_t status);
+void tci_trace_op_end(struct tci_op *op, tc_status_t status);
+static inline void tci_trace_op_settle(struct tci_op *op, tc_status_t status)
+{
+    struct tci_trace *trace = op->comm->trace;
+
+    if (op->is_traced) {
+        tci_trace_op_end(op, status);
+    } else if (op->is_marked) {
+        struct tci_trace_head *head = trace->head;
+        uint64_t bytes = (uint64_t)op->args.count * op->args.elem_bytes;
+
+        tci_word_set(&head->left_out, tci_word_get(&head->left_out) + 1);
+        tci_word_set(&head->left_out_bytes, tci_word_get(&head->left_out_bytes) + bytes);
+    }
+}
 
 /* A transfer of it was posted, and has ended. */
-void tci_trace_xfer_post(struct tci_step_xfer *xfer);
-void tci_trace_xfer_end(struct tci_step_xfer *xfer, tc_status_t status);
+void tci_trace_xfer_begin(struct tci_step_xfer *xfer);
+void tci_trace_xfer_finish(struct tci_step_xfer *xfer, tc_status_t status);
+static inline void tci_trace_xfer_post(struct tci_step_xfer *xfer)
+{
+    xfer->begin_ns = 0;
+    if (xfer->lane->op->is_traced)
+        tci_trace_xfer_begin(xfer);
+}
+static inline void tci_trace_xfer_end(struct tci_step_xfer *xfer, tc_status_t status)
+{
+    if (xfer->lane->op->is_traced)
+        tci_trace_xfer_finish(xfer, status);
+}
+
+/* When a fold of it begins that leaves an event; 0: it leaves none. */
+static inline uint64_t tci_trace_fold_begin(const struct tci_op *op)
+{
+    return op->is_traced ? tci_trace_recent(op->comm) : 0;
+}
+
+/* For struct tci_trace_flood: of a tc_context, those that were entered by then. */
+void tci_trace_op_promote(void *context, uint64_t entered_ns);
 
 /* The call in one number, as in trace_format.h. */
 uint64_t tci_trace_pack_call(const struct tci_call *call);

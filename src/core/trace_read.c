@@ -43,8 +43,9 @@ static const char *check_tables(const struct tci_trace_view *view, uint64_t file
             table->offset > file_bytes || bytes > file_bytes - table->offset)
             return "its tables lie outside of it";
     }
-    if ((view->tables[TCI_TRACE_SLOTS].count & (view->tables[TCI_TRACE_SLOTS].count - 1)) != 0)
-        return "its ring has no length that a ring can have";
+    if ((view->tables[TCI_TRACE_SLOTS].count & (view->tables[TCI_TRACE_SLOTS].count - 1)) != 0 ||
+        (view->tables[TCI_TRACE_MARKS].count & (view->tables[TCI_TRACE_MARKS].count - 1)) != 0)
+        return "its rings have no length that a ring can have";
     return NULL;
 }
 
@@ -85,6 +86,11 @@ static void copy_head(struct tci_trace_view *view, const struct tci_trace_head *
     }
     for (size_t c = 0; c < TCI_COUNTERS; c++)
         view->counters[c] = tci_word_get(&head->counters[c]);
+    view->marks = tci_word_get(&head->marks);
+    view->counters[TCI_COUNT_BEGUN] += view->marks - tci_word_get(&head->stamps);
+    view->counters[TCI_COUNT_LEFT_OUT] = tci_word_get(&head->left_out);
+    view->counters[TCI_COUNT_FINISHED] += view->counters[TCI_COUNT_LEFT_OUT];
+    view->counters[TCI_COUNT_OP_BYTES] += tci_word_get(&head->left_out_bytes);
     copy_text(view->library, head->library, sizeof(head->library));
     copy_text(view->boot_id, head->boot_id, sizeof(head->boot_id));
     copy_text(view->host, head->host, sizeof(head->host));
@@ -212,8 +218,6 @@ bool tci_trace_view_live(const struct tci_trace_view *view, uint32_t i,
                                              .entered_ns = WORD(entry, tci_trace_live, entered_ns),
                                              .count = WORD(entry, tci_trace_live, count),
                                              .call = WORD(entry, tci_trace_live, call),
-                                             .moved = WORD(entry, tci_trace_live, moved),
-                                             .moved_ns = WORD(entry, tci_trace_live, moved_ns),
                                              .state = (uint32_t)(what >> 56),
                                              .space = (uint32_t)(what >> 48 & 255),
                                              .name = (uint32_t)(what >> 32 & 0xffff),
@@ -264,6 +268,38 @@ bool tci_trace_view_event(const struct tci_trace_view *view, uint64_t number,
                                          .rank = (int32_t)((uint32_t)(rank_peer >> 32) - 1),
                                          .peer = (int32_t)((uint32_t)rank_peer - 1)};
     return event_out->end_ns >= event_out->begin_ns;
+}
+
+/* ---- Marks ---------------------------------------------------------------------------------- */
+
+static uint64_t mark_at(const struct tci_trace_view *view, uint64_t number)
+{
+    uint32_t count = view->tables[TCI_TRACE_MARKS].count;
+
+    return WORD(entry_at(view, TCI_TRACE_MARKS, (uint32_t)(number & (count - 1))), tci_trace_mark,
+                word);
+}
+
+bool tci_trace_view_has_mark(const struct tci_trace_view *view, uint64_t mark)
+{
+    /* All of them: what was written while the head was copied is there, too. */
+    for (uint64_t i = 0; i < view->tables[TCI_TRACE_MARKS].count; i++)
+        if (mark_at(view, i) == mark)
+            return true;
+    return false;
+}
+
+uint64_t tci_trace_view_marked_ns(const struct tci_trace_view *view)
+{
+    uint64_t count = view->tables[TCI_TRACE_MARKS].count;
+
+    if (view->marks <= count)
+        return 0;
+    /* What is behind the oldest stamp is younger; what is before it may have lost its like. */
+    for (uint64_t n = view->marks - count; n < view->marks; n++)
+        if (mark_at(view, n) % 2 == 0)
+            return mark_at(view, n);
+    return UINT64_MAX;
 }
 
 /* ---- Copies --------------------------------------------------------------------------------- */

@@ -19,7 +19,8 @@ struct tci_trace_view {
     uint64_t pid, process_start, context, opened_ns, copied_ns, next, ended_ns;
     uint64_t loop_ns, loop_part, loop_turns;
     uint64_t clock_ns, clock_wall_ns; /* the last pair; 0: none */
-    uint64_t counters[TCI_COUNTERS];
+    uint64_t counters[TCI_COUNTERS];  /* with those that left a mark alone */
+    uint64_t marks;                   /* number of the next mark */
     char library[17], boot_id[41], host[65], program[65];
 };
 
@@ -36,6 +37,11 @@ uint64_t tci_trace_view_first(const struct tci_trace_view *view);
 /* Event number `number`; false when it is not whole, or gone. */
 bool tci_trace_view_event(const struct tci_trace_view *view, uint64_t number,
                           struct tci_trace_seen *event_out);
+
+/* Whether there is the mark of an operation: it was entered. */
+bool tci_trace_view_has_mark(const struct tci_trace_view *view, uint64_t mark);
+/* From when on all marks are there; 0: always. */
+uint64_t tci_trace_view_marked_ns(const struct tci_trace_view *view);
 
 /* A name into text, which is returned; "" for none. */
 const char *tci_trace_view_name(const struct tci_trace_view *view, uint32_t number,
@@ -59,7 +65,7 @@ bool tci_trace_view_link(const struct tci_trace_view *view, uint32_t i,
                          struct tci_trace_seen_link *link_out);
 
 struct tci_trace_seen_live {
-    uint64_t group, tag, called_ns, entered_ns, count, call, moved, moved_ns;
+    uint64_t group, tag, called_ns, entered_ns, count, call;
     uint32_t state, space, name, algorithm, thread, use, receives, sends;
     int32_t peer;                   /* of a send or receive; -1: it is a collective */
     uint32_t waits_count;           /* of the list below; receives + sends may be more */

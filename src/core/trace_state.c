@@ -49,28 +49,42 @@ static void sample(struct tci_trace *trace, uint64_t now_ns, uint64_t next)
         trace->sample(trace->sample_arg);
 }
 
-void tci_trace_beat(struct tci_trace *trace, enum tci_trace_part part, uint64_t now_ns)
+/* What has changed since: events, or marks. */
+static uint64_t news_of(const struct tci_trace_head *head)
 {
-    struct tci_trace_head *head;
+    return tci_word_get(&head->next) + tci_word_get(&head->marks);
+}
 
-    if (trace == NULL || tci_trace_is_paused(trace))
+void tci_trace_tick(struct tci_trace *trace, uint64_t now_ns)
+{
+    tci_trace_flood_tick(trace, now_ns);
+    if (now_ns - trace->sampled_ns >= SAMPLE_NS)
+        sample(trace, now_ns, news_of(trace->head));
+}
+
+/* A loop that rests for long leaves the truth behind, but for what it did in the last moment. */
+void tci_trace_rest(struct tci_trace *trace)
+{
+    uint64_t now = tci_word_get(&trace->head->loop_ns);
+
+    if (news_of(trace->head) != trace->sampled_next)
+        sample(trace, now, news_of(trace->head));
+}
+
+void tci_trace_pause(struct tci_trace *trace)
+{
+    if (trace->flood.limit_before_pause != 0)
         return;
-    head = trace->head;
-    tci_word_set(&head->loop_part, (uint64_t)part);
-    if (now_ns != 0)
-        tci_word_set(&head->loop_ns, now_ns);
-    if (part == TCI_PART_TURNING && now_ns != 0) {
-        tci_word_set(&head->loop_turns, tci_word_get(&head->loop_turns) + 1);
-        if (now_ns - trace->sampled_ns >= SAMPLE_NS)
-            sample(trace, now_ns, tci_word_get(&head->next));
-    } else if (part == TCI_PART_ASLEEP || part == TCI_PART_AWAY) {
-        /* A loop that sleeps for long leaves the truth behind, but for what it did in the last
-         * tick of the clock. */
-        uint64_t next = tci_word_get(&head->next), now = tci_word_get(&head->loop_ns);
+    trace->flood.limit_before_pause = trace->flood.limit;
+    trace->flood.limit = UINT64_MAX;
+    trace->flood.due_ns = 0;
+}
 
-        if (next != trace->sampled_next && now != trace->sampled_ns)
-            sample(trace, now, next);
-    }
+uint64_t tci_trace_due_ns(const struct tci_trace *trace)
+{
+    bool has_room = trace != NULL && trace->live_used < trace->head->tables[TCI_TRACE_LIVE].count;
+
+    return has_room && tci_trace_marked(trace) > 0 ? trace->flood.due_ns : UINT64_MAX;
 }
 
 void tci_trace_stall(struct tci_trace *trace, const char *what, uint64_t begin_ns, uint64_t end_ns)

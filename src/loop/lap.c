@@ -51,7 +51,8 @@ void tci_loop_lap_begin(struct tci_loop *loop)
     if (loop->lap_ns - loop->ran_at_ns >= RAN_AGE_NS ||
         !pthread_equal(loop->ran_by, pthread_self()))
         note_ran(loop);
-    tci_trace_beat(tci_loop_trace(loop), TCI_PART_TURNING, loop->lap_ns);
+    /* The one is behind by a tick of the system at most, the other by what was done since. */
+    tci_trace_beat(tci_loop_trace(loop), TCI_PART_TURNING, tci_max(loop->lap_ns, loop->now_ns));
 }
 
 /* Who ran all the time has taken it; who did not has waited, or has been made to wait: a machine

@@ -159,6 +159,7 @@ void tci_loop_wait(struct tci_exec *exec, struct tc_future *future, uint64_t dea
 void tci_loop_tell(struct tci_loop *loop); /* look again, waiters */
 bool tci_loop_try_enter(struct tci_loop *loop);
 void tci_loop_leave(struct tci_loop *loop);
+void tci_loop_let_go(struct tci_loop *loop);     /* without a turn */
 void tci_loop_call_check(struct tci_loop *loop); /* loop->calls, after a turn */
 
 /* watch.c: what the reactor calls */

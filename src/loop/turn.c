@@ -122,8 +122,9 @@ static unsigned run_timers(struct tci_loop *loop)
 uint64_t tci_loop_next_ns(struct tci_loop *loop)
 {
     struct tci_timer *timer = tci_heap_first(&loop->timers);
+    uint64_t due_ns = tci_trace_due_ns(tci_loop_trace(loop));
 
-    return timer == NULL ? TCI_NEVER : timer->deadline_ns;
+    return timer == NULL ? due_ns : tci_min(timer->deadline_ns, due_ns);
 }
 
 /* ---- The turn ------------------------------------------------------------------------------- */
@@ -295,5 +296,5 @@ void tci_loop_run_or_post(struct tci_exec *exec, struct tci_task *task, uint64_t
     task->fn(task);
     if (loop->calls != NULL)
         tci_loop_call_check(loop); /* no turn that follows may find anything else to do */
-    tci_loop_leave(loop);
+    tci_loop_let_go(loop);         /* it was away, and is */
 }

@@ -59,12 +59,17 @@ static void park(struct tci_loop *loop)
 
 void tci_loop_leave(struct tci_loop *loop)
 {
+    if (loop->mode != TC_LOOP_THREAD)
+        tci_trace_beat(tci_loop_trace(loop), TCI_PART_AWAY, 0);
+    tci_loop_let_go(loop);
+}
+
+void tci_loop_let_go(struct tci_loop *loop)
+{
     TC_ASSERT(tci_loop_is_here(loop) && !loop->is_in_user);
     /* relaxed: who asks for it later parks the loop then */
     if (atomic_load_explicit(&loop->wants_park, memory_order_relaxed))
         park(loop);
-    if (loop->mode != TC_LOOP_THREAD)
-        tci_trace_beat(tci_loop_trace(loop), TCI_PART_AWAY, 0);
     /* release: pairs with the acquire in tci_loop_try_enter */
     atomic_store_explicit(&loop->owner, 0, memory_order_release);
     tci_loop_tell(loop);

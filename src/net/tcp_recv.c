@@ -498,14 +498,18 @@ static const char *end_notice(struct tci_link *link)
 static void end_early_message(struct tci_link *link)
 {
     struct tci_tcp *tcp = link->tcp;
+    const struct tci_key *key = &link->rx.frame.key;
     struct tci_trace_record record = {.kind = TCI_TRACE_EAGER_COPY,
                                       .rank = (int)tcp->rank,
                                       .peer = (int)link->peer,
-                                      .group = link->rx.frame.key.group,
-                                      .tag = link->rx.frame.key.tag,
+                                      .group = key->group,
+                                      .tag = key->tag,
                                       .a = link->rx.frame.total};
 
     link->rx.early = NULL;
+    if (!tci_trace_keeps(tcp->context->trace,
+                         tci_trace_mark_of(key->group, key->space, key->tag, key->use)))
+        return;
     record.begin_ns = record.end_ns = tcp->exec->ops->now_ns(tcp->exec);
     tci_trace_add(tcp->context->trace, &record);
 }

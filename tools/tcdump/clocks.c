@@ -180,6 +180,8 @@ void job_align(struct job *job)
                                                    : shift_by_wall(&job->processes[0], process);
         process->first_ns += process->shift_ns;
         process->seen_ns += process->shift_ns;
+        if (process->marked_ns != INT64_MIN && process->marked_ns != INT64_MAX)
+            process->marked_ns += process->shift_ns;
     }
     shift_rows(job);
     clocks_fini(&clocks);

@@ -33,8 +33,9 @@ const char *find_last_words(const struct job *job, uint32_t process, char text[J
     if (last == NULL)
         snprintf(text, JOB_TEXT * 2, "it has not entered anything that its trace has kept");
     else
-        snprintf(text, JOB_TEXT * 2, "it entered %s last, %s before%s",
+        snprintf(text, JOB_TEXT * 2, "it entered %s last%s, %s before%s",
                  job_call_name(job, last, name),
+                 self->file->view.marks > 0 ? " of those that its trace has kept" : "",
                  job_time_text(self->seen_ns - last->entered_ns, ago),
                  last->state == CALL_ENDED ? ", and that is over" : ", and is still in it");
     return text;

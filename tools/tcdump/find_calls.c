@@ -137,15 +137,16 @@ static int64_t first_begin(const struct job *job, size_t begin, size_t end)
     return first;
 }
 
-/* A rank that was ahead may have been through it before its ring begins: as old as the ring is
- * before the others came, so sure it is that it was not. */
+/* A rank that was ahead may have been through it before its rings begin: as old as they are before
+ * the others came, so sure it is that it was not. */
 bool find_lacks(const struct job *job, size_t begin, size_t end, uint32_t process)
 {
     const struct process *self = &job->processes[process];
+    int64_t first_ns = first_begin(job, begin, end);
 
-    if (has_made(job, begin, end, process))
+    if (has_made(job, begin, end, process) || job_has_mark(job, &job->calls[begin], process))
         return false;
-    return !self->is_forgetful || self->first_ns < first_begin(job, begin, end);
+    return (!self->is_forgetful || self->first_ns < first_ns) && self->marked_ns < first_ns;
 }
 
 static void add_edge(struct found *found, uint32_t from, uint32_t to, size_t call)

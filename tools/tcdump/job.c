@@ -239,6 +239,13 @@ static bool is_of_interest(uint32_t kind)
            kind == TCI_TRACE_XFER_END || kind == TCI_TRACE_RUN || kind == TCI_TRACE_OP_FAIL;
 }
 
+static int64_t marked_ns(const struct tci_trace_view *view)
+{
+    uint64_t ns = tci_trace_view_marked_ns(view);
+
+    return ns == 0 ? INT64_MIN : ns > UINT64_MAX >> 1 ? INT64_MAX : (int64_t)ns;
+}
+
 static bool read_events(struct job *job, uint32_t process)
 {
     struct process *self = &job->processes[process];
@@ -248,6 +255,7 @@ static bool read_events(struct job *job, uint32_t process)
 
     self->first_ns = (int64_t)(first == 0 ? view->opened_ns : UINT64_MAX >> 1);
     self->is_forgetful = first > 0;
+    self->marked_ns = marked_ns(view);
     for (uint64_t n = first; n < view->next; n++) {
         int64_t group;
 
@@ -431,6 +439,14 @@ bool job_is_pair(const struct job *job, size_t i)
            compare_messages(&at[0], &at[1]) == 0 &&
            (i == 0 || compare_messages(&at[-1], &at[0]) != 0) &&
            (i + 2 >= end || compare_messages(&at[1], &at[2]) != 0);
+}
+
+bool job_has_mark(const struct job *job, const struct call *call, uint32_t process)
+{
+    uint64_t mark =
+        tci_trace_mark_of(job->groups[call->group].number, call->space, call->tag, call->use);
+
+    return tci_trace_view_has_mark(&job->processes[process].file->view, mark);
 }
 
 size_t job_operation_end(const struct job *job, size_t begin)

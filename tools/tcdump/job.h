@@ -13,6 +13,7 @@ struct process {
     int64_t doubt_ns;              /* … right to so much; -1: only its wall clock is known */
     int64_t first_ns, seen_ns;     /* what its ring has; up to when it tells anything */
     bool is_forgetful;             /* its ring has let go of events */
+    int64_t marked_ns;             /* from when on it has all marks; INT64_MIN: always */
     uint32_t rank;                 /* to be shown */
 };
 
@@ -81,6 +82,9 @@ size_t job_operation_end(const struct job *job, size_t begin);
 
 /* Whether transfer i and the next are the two ends of one message. */
 bool job_is_pair(const struct job *job, size_t i);
+
+/* Whether a process has left the mark of a call: it was in it, though no event says so. */
+bool job_has_mark(const struct job *job, const struct call *call, uint32_t process);
 
 /* "rank 3", or "rank 3 of group 2:5" where that says more, into text. */
 enum { JOB_TEXT = 256 };

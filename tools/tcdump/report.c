@@ -217,6 +217,15 @@ static uint32_t forgetful(const struct job *job)
     return count;
 }
 
+static uint64_t left_out(const struct job *job)
+{
+    uint64_t count = 0;
+
+    for (uint32_t p = 0; p < job->process_count; p++)
+        count += job->processes[p].file->view.counters[TCI_COUNT_LEFT_OUT];
+    return count;
+}
+
 void report_print(const struct found *found, FILE *file)
 {
     const struct job *job = found->job;
@@ -230,6 +239,11 @@ void report_print(const struct found *found, FILE *file)
                 "%" PRIu32 " of them have let go of their oldest events: TCDIST_TRACE_EVENTS keeps "
                 "more\n",
                 forgetful(job));
+    if (left_out(job) > 0)
+        fprintf(file,
+                "%" PRIu64 " short operations of floods left no events: TCDIST_TRACE_ALL=1 keeps "
+                "them\n",
+                left_out(job));
     print_ranks(job, file);
     print_in_flight(found, file);
     print_lateness(found, file);

@@ -54,6 +54,7 @@ static bool add_rank(cJSON *array, const struct found *found, uint32_t p)
            add_number(rank, "begun", (double)view->counters[TCI_COUNT_BEGUN]) &&
            add_number(rank, "finished", (double)view->counters[TCI_COUNT_FINISHED]) &&
            add_number(rank, "failed", (double)view->counters[TCI_COUNT_FAILED]) &&
+           add_number(rank, "left_out", (double)view->counters[TCI_COUNT_LEFT_OUT]) &&
            add_number(rank, "collectives_compared", late->calls) &&
            add_number(rank, "last_in", late->lasts) &&
            add_number(rank, "late_ns", (double)late->total_ns) &&
