@@ -268,23 +268,68 @@ case_mtu()
     return "$status"
 }
 
-# Two devices as two hosts, as mlx.launch says it.
-case_jaccl()
+# jaccl MATRIX COMMAND...: two ranks whose devices are said as mlx.launch says them.
+jaccl()
 {
-    local r before
-    before=$(sent rxe1)
-    printf '[[null, ["rxe0"]], ["rxe1", null]]\n' >"$work/devices.json"
+    local r
+    printf '%s\n' "$1" >"$work/devices.json"
+    shift
+    port=$((port + 1))
     pids=()
     for r in 0 1; do
         env MLX_RANK="$r" MLX_IBV_DEVICES="$work/devices.json" \
-            MLX_JACCL_COORDINATOR=10.77.0.1:23999 TCDIST_SHM=0 TCDIST_TIMEOUT=60 TCDIST_LOG=error \
-            timeout 60 "$build/${perf[0]}" "${perf[@]:1}" -b 64K -e 64K --op allreduce \
-            >"$work/rank.$r" 2>&1 &
+            MLX_JACCL_COORDINATOR="10.77.0.1:$port" TCDIST_SHM=0 TCDIST_TIMEOUT=60 TCDIST_LOG=warn \
+            timeout 60 "$@" >"$work/rank.$r" 2>&1 &
         pids+=("$!")
     done
     started+=("${pids[@]}")
-    await_ranks || return
-    [[ $(($(sent rxe1) - before)) -gt 100 ]] || fail "no packets: $(<"$work/rank.0")"
+}
+
+# more_than COUNT DEVICE BEFORE: so many packets were sent since.
+more_than()
+{
+    [[ $(($(sent "$2") - $3)) -gt $1 ]] || fail "few packets over $2: $(<"$work/rank.0")"
+}
+
+# Two devices as two hosts.
+case_jaccl()
+{
+    local before
+    before=$(sent rxe1)
+    jaccl '[[null, ["rxe0"]], ["rxe1", null]]' "$build/${perf[0]}" "${perf[@]:1}" \
+        -b 64K -e 64K --op allreduce
+    await_ranks && more_than 100 rxe1 "$before"
+}
+
+two_cables='[[null, ["rxe0", "rxe2"]], [["rxe1", "rxe3"], null]]'
+
+case_cables()
+{
+    local before0 before2
+    before0=$(sent rxe0) before2=$(sent rxe2)
+    jaccl "$two_cables" "$build/${perf[0]}" "${perf[@]:1}" -b 2M -e 2M --op allreduce
+    await_ranks && grep -q '^# wrong elements: 0' "$work/rank.0" &&
+        more_than 100 rxe0 "$before0" && more_than 100 rxe2 "$before2"
+}
+
+# Messages go on over the other one.
+case_cable_down()
+{
+    local left=300 status=0 before
+    jaccl "$two_cables" "$build/${perf[0]}" "${perf[@]:1}" -b 2M -e 2M --op allreduce -n 1000000
+    sleep 4
+    ip link set eth3 down
+    until grep -q 'a cable to rank [01] has failed (device rxe[23]' "$work/rank.0"; do
+        left=$((left - 1))
+        [[ $left -gt 0 ]] || break
+        sleep 0.1
+    done
+    before=$(sent rxe0)
+    sleep 2
+    more_than 100 rxe0 "$before" && kill -0 "${pids[@]}" || status=1
+    [[ $left -gt 0 ]] || fail "nothing was noticed: $(<"$work/rank.0")" || status=1
+    ip link set eth3 up
+    return "$status"
 }
 
 # ---- All of them ---------------------------------------------------------------------------------
