@@ -39,6 +39,8 @@ static int forget(void **state)
     set("NCCL_HOST_IP", NULL);
     set("NCCL_PORT", NULL);
     set("MLX_NCCL_TIMEOUT", NULL);
+    set("MLX_HOSTFILE", NULL);
+    set("MLX_RING_VERBOSE", NULL);
     set("TCDIST_START_TIMEOUT", NULL);
     return 0;
 }
@@ -241,6 +243,43 @@ static void the_timeout_of_nccl_is_that_of_the_start(void **state)
     }
 }
 
+static void count_info(tc_log_level_t level, const char *line, void *arg)
+{
+    (void)line;
+    *(int *)arg += level == TC_LOG_INFO;
+}
+
+/* Whatever its value; without it the log is as it was. */
+static void mlx_asks_for_a_log_that_says_more(void **state)
+{
+    static const char hosts[] = "[[\"127.0.0.1:4100\"]]";
+    char path[] = "/tmp/test_dist_env_XXXXXX";
+    int fd = mkstemp(path), lines[2] = {0, 0};
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, hosts, strlen(hosts)), strlen(hosts));
+    close(fd);
+    set("MLX_HOSTFILE", path);
+    set("MLX_RANK", "0");
+    for (int k = 0; k < 2; k++) {
+        tc_context *context = begin();
+        tc_dist_ctx *group = NULL;
+
+        tc_log_set_level(TC_LOG_WARN);
+        tc_log_set_sink(count_info, &lines[k]);
+        set("MLX_RING_VERBOSE", k == 0 ? NULL : "");
+        assert_int_equal(tc_dist_init_env(context, &group), TC_OK);
+        assert_int_equal(tc_dist_finalize(group), TC_OK);
+        tc_shutdown(context);
+        tc_log_set_sink(NULL, NULL);
+    }
+    tc_log_set_level(TC_LOG_WARN);
+    unlink(path);
+    assert_int_equal(lines[0], 0);
+    assert_true(lines[1] > 0);
+}
+
 static void a_group_that_was_closed_is_not_given_again(void **state)
 {
     tc_context *context = begin();
@@ -267,6 +306,7 @@ int main(void)
                                         forget),
         cmocka_unit_test_setup_teardown(a_group_that_has_failed_is_not_given_again, forget, forget),
         cmocka_unit_test_setup_teardown(the_timeout_of_nccl_is_that_of_the_start, forget, forget),
+        cmocka_unit_test_setup_teardown(mlx_asks_for_a_log_that_says_more, forget, forget),
         cmocka_unit_test_setup_teardown(a_group_that_was_closed_is_not_given_again, forget, forget),
     };
 

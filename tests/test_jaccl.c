@@ -14,6 +14,7 @@
 
 #include "core/alloc.h"
 #include "launch/jaccl.h"
+#include "launch/launch.h"
 
 static tc_status_t parse(const char *text, int rank, bool prefers_ring, struct tci_jaccl *jaccl_out,
                          struct tci_error *error)
@@ -231,6 +232,46 @@ static void without_memory_it_says_so(void **state)
     tci_jaccl_fini(&jaccl);
 }
 
+/* By MLX's names, or by JACCL's own, which go first. */
+static void the_environment_names_file_coordinator_and_ring(void **state)
+{
+    static const char *const names[][3] = {
+        {"MLX_IBV_DEVICES", "MLX_JACCL_COORDINATOR", "MLX_JACCL_RING"},
+        {"JACCL_IBV_DEVICES", "JACCL_COORDINATOR", "JACCL_RING"}};
+    static const char matrix[] = "[[null,\"a\"],[\"b\",null]]";
+    char path[] = "/tmp/test_jaccl_XXXXXX";
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, matrix, strlen(matrix)), strlen(matrix));
+    close(fd);
+    setenv("MLX_RANK", "1", 1);
+    for (int k = 0; k < 2; k++) {
+        struct tci_error error = {.pub = {.status = TC_OK}};
+        struct tci_launch launch;
+
+        setenv(names[k][0], path, 1);
+        setenv(names[k][1], "10.0.0.7:99", 1);
+        assert_int_equal(tci_launch_read(&launch, &error), TC_OK);
+        assert_string_equal(launch.url, "rdma://10.0.0.7:99");
+        assert_string_equal(launch.devices, path);
+        assert_true(launch.rank == 1 && launch.size == 2);
+        assert_false(launch.prefers_ring);
+        setenv(names[k][2], "1", 1);
+        assert_int_equal(tci_launch_read(&launch, &error), TC_OK);
+        assert_true(launch.prefers_ring);
+        unsetenv(names[k][2]);
+        setenv(names[k][0], "/nonexistent", 1); /* the other's go first */
+        setenv(names[k][1], "10.0.0.9:9", 1);
+    }
+    for (int k = 0; k < 2; k++)
+        for (int name = 0; name < 3; name++)
+            unsetenv(names[k][name]);
+    unsetenv("MLX_RANK");
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +285,7 @@ int main(void)
         cmocka_unit_test(neither_mesh_nor_ring_says_what_keeps_it_from_each),
         cmocka_unit_test(what_is_no_matrix_is_refused),
         cmocka_unit_test(files_are_read_or_refused_by_name),
+        cmocka_unit_test(the_environment_names_file_coordinator_and_ring),
         cmocka_unit_test(without_memory_it_says_so),
     };
 

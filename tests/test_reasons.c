@@ -171,6 +171,31 @@ static void who_closes_its_group_has_exited(void **state)
     }
 }
 
+/* Another rank is lost after the first; what comes then still names that one. */
+static void the_first_loss_stays_the_error_of_the_group(void **state)
+{
+    int lost = -1;
+
+    (void)state;
+    for (int first = 0; first < RANKS; first++) {
+        int second = (first + 1) % RANKS, here = (first + 2) % RANKS;
+        tc_future *waits;
+
+        world_open(&world, RANKS, NULL);
+        waits = meet(here, 7, -1);
+        assert_int_equal(tc_dist_close(world.group[first]), TC_OK);
+        world.group[first] = NULL;
+        fails(waits, TC_ERR_PEER_LOST, first, TC_REASON_EXITED);
+        assert_int_equal(tc_dist_close(world.group[second]), TC_OK);
+        world.group[second] = NULL;
+        for (uint64_t tag = 8; tag < 200; tag++)
+            fails(meet(here, tag, -1), TC_ERR_PEER_LOST, first, TC_REASON_EXITED);
+        assert_int_equal(tc_dist_health(world.group[here], &lost), TC_ERR_PEER_LOST);
+        assert_int_equal(lost, first);
+        world_close(&world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +203,7 @@ int main(void)
         cmocka_unit_test(who_is_elsewhere_has_not_entered),
         cmocka_unit_test(a_loop_stuck_in_a_continuation_is_stalled),
         cmocka_unit_test(who_closes_its_group_has_exited),
+        cmocka_unit_test(the_first_loss_stays_the_error_of_the_group),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
