@@ -97,16 +97,15 @@ static void threads_share_a_loop_that_each_of_them_turns(void **state)
 
 /* ---- Waits that end with the next message ---------------------------------------------------- */
 
-/* Both ranks' messages lie there when the first of them waits, so no wait takes a whole turn.  What
- * else there is has its turn all the same: a call that the other rank never makes comes to its
- * deadline. */
-static void a_deadline_comes_among_waits_that_end_at_once(void **state)
+/* Both ranks' messages lie there when the first of them waits, so no wait takes a whole turn, and
+ * who calls last need not wait at all.  What else there is has its turn all the same: a call that
+ * the other rank never makes comes to its deadline. */
+static void come_to_a_deadline(int first)
 {
     struct world world;
     tc_options brief;
     tc_future *lonely;
 
-    (void)state;
     open_manual(&world, 2);
     tc_options_default(&brief);
     brief.timeout_ms = 200;
@@ -115,10 +114,14 @@ static void a_deadline_comes_among_waits_that_end_at_once(void **state)
         int64_t values[2] = {(int64_t)tag, 1};
         tc_future *futures[2];
 
-        for (int r = 0; r < 2; r++)
-            futures[r] = sum_on(&world, r, tag % 1000, &values[r]);
-        for (int r = 0; r < 2; r++) {
+        for (int i = 0; i < 2; i++)
+            futures[first ^ i] = sum_on(&world, first ^ i, tag % 1000, &values[first ^ i]);
+        /* Once the ranks have met, neither needs the other's turn any more. */
+        for (int r = 0; r < 2 && tag < 100; r++)
             assert_int_equal(world_wait(&world, futures[r]), TC_OK);
+        for (int i = 1; i >= 0; i--)
+            assert_int_equal(tc_future_wait(futures[first ^ i], -1), TC_OK);
+        for (int r = 0; r < 2; r++) {
             assert_int_equal(values[r], (int64_t)tag + 1);
             tc_future_release(futures[r]);
         }
@@ -127,6 +130,13 @@ static void a_deadline_comes_among_waits_that_end_at_once(void **state)
     assert_non_null(strstr(tc_future_error(lonely)->message, "rank 1"));
     tc_future_release(lonely);
     world_close(&world);
+}
+
+static void a_deadline_comes_among_waits_that_end_at_once(void **state)
+{
+    (void)state;
+    come_to_a_deadline(0);
+    come_to_a_deadline(1);
 }
 
 /* ---- poll(2) alone -------------------------------------------------------------------------- */

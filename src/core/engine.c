@@ -30,20 +30,6 @@ static void put_xfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
     comm->xfers_free = xfer;
 }
 
-/* A message is out at once. */
-static void end_step(struct tci_step_xfer *xfer)
-{
-    struct tci_lane *lane = xfer->lane;
-    struct tci_op *op = lane->op;
-
-    op->xfers_live--;
-    if (xfer->x.len >= TCI_TRACE_SLOW_BYTES)
-        tci_trace_forget_time(op->comm);
-    tci_trace_xfer_end(xfer, TC_OK);
-    lane->ended |= UINT64_C(1) << (xfer->step - lane->base);
-    put_xfer(op->comm, xfer);
-}
-
 /* Fill in what a receive that folds needs. */
 static void prepare_fold(struct tci_step_xfer *xfer, const struct tci_step *step)
 {
@@ -58,15 +44,16 @@ static void prepare_fold(struct tci_step_xfer *xfer, const struct tci_step *step
                          : 0;
 }
 
-/* Hand a SEND, RECV or RECV_REDUCE to the transport; false without memory. */
-static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
+/* The transfer of a SEND, RECV or RECV_REDUCE; NULL: no memory. */
+static struct tci_step_xfer *make_xfer(struct tci_lane *lane, uint32_t i,
+                                       const struct tci_step *step)
 {
     struct tci_op *op = lane->op;
     struct tci_step_xfer *xfer = get_xfer(op->comm);
     bool is_send = step->kind == TCI_STEP_SEND;
 
     if (xfer == NULL)
-        return false;
+        return NULL;
     xfer->lane = lane; /* field by field: the whole is four lines of the cache */
     xfer->step = i;
     xfer->x.next = NULL;
@@ -85,13 +72,45 @@ static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
     xfer->x.fold = NULL;
     if (step->kind == TCI_STEP_RECV_REDUCE)
         prepare_fold(xfer, step);
+    return xfer;
+}
+
+/* Hand it to the transport; false without memory. */
+static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
+{
+    struct tci_op *op = lane->op;
+    struct tci_step_xfer *xfer = make_xfer(lane, i, step);
+
+    if (xfer == NULL)
+        return false;
     op->xfers_live++;
     tci_trace_xfer_post(xfer);
-    if (is_send && tci_transport_put(op->comm->transport, &xfer->x))
-        end_step(xfer);
-    else
-        tci_transport_post(op->comm->transport, &xfer->x);
+    tci_transport_post(op->comm->transport, &xfer->x);
     return true;
+}
+
+/* A SEND that is out when this returns: the step has ended.  False: it is to be posted. */
+static bool put(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
+{
+    struct tci_comm *comm = lane->op->comm;
+    struct tci_step_xfer *xfer;
+    bool is_out;
+
+    if (step->kind != TCI_STEP_SEND || comm->transport->ops->put == NULL)
+        return false;
+    xfer = make_xfer(lane, i, step);
+    if (xfer == NULL)
+        return false;
+    is_out = comm->transport->ops->put(comm->transport, &xfer->x);
+    if (is_out) {
+        lane->ended |= UINT64_C(1) << (i - lane->base);
+        tci_trace_xfer_post(xfer);
+        if (xfer->x.len >= TCI_TRACE_SLOW_BYTES)
+            tci_trace_forget_time(comm);
+        tci_trace_xfer_end(xfer, TC_OK);
+    }
+    put_xfer(comm, xfer);
+    return is_out;
 }
 
 static void fail_post(struct tci_op *op)
@@ -164,11 +183,12 @@ static bool fold(struct tci_lane *lane, const struct tci_step *step)
     struct tci_op *op = lane->op;
     uint32_t ranks = op->args.shape.size, me = op->args.shape.rank;
     size_t size = op->args.elem_bytes, elems = tci_step_elems(lane, step);
-    size_t some =
-        tci_min(elems - lane->fold_done, tci_max(1, op->args.fold.bytes_max / ranks / size));
+    size_t some = elems - lane->fold_done;
     size_t at = lane->fold_done * size;
 
     TC_ASSERT(ranks >= 2 && op->inputs != NULL);
+    if (some * size > op->args.fold.bytes_max / TCI_OP_FEW || ranks > TCI_OP_FEW)
+        some = tci_min(some, tci_max(1, op->args.fold.bytes_max / ranks / size));
     if (some > 0) {
         uint64_t begin_ns = tci_trace_fold_begin(op);
         for (uint32_t r = 0; r < ranks; r++)
@@ -237,7 +257,7 @@ static bool open_step(struct tci_lane *lane, uint32_t k, const struct tci_step *
         }
         return true;
     default:
-        if (post(lane, lane->base + k, step))
+        if (put(lane, lane->base + k, step) || post(lane, lane->base + k, step))
             return true;
         fail_post(lane->op);
         return false;
@@ -342,10 +362,16 @@ static struct tci_lane *init_lane(struct tci_op *op, uint32_t l, const struct tc
 {
     struct tci_lane *lane = &op->lanes[l];
 
-    memset(lane, 0, offsetof(struct tci_lane, link_busy));
     lane->op = op;
     lane->plan = plan;
     lane->steps = plan->steps(&op->args.shape);
+    lane->index = lane->base = 0;
+    lane->open = lane->ended = lane->known = lane->fenced = 0;
+    lane->first = lane->count = 0;
+    lane->tmp = NULL;
+    lane->slot_bytes = 0;
+    lane->round = 0;
+    lane->is_folding = false;
     tci_list_init(&lane->link_busy);
     return lane;
 }
@@ -376,8 +402,12 @@ static void start_round(struct tci_lane *lane)
 
     lane->round = round->messages;
     lane->open = (UINT64_C(1) << round->messages) - 1;
+    /* What the others wait for first, if it can be out before all else. */
+    for (uint32_t i = 0; i < lane->round; i++)
+        if (round->steps[i].kind == TCI_STEP_SEND && !put(lane, i, &round->steps[i]))
+            break;
     for (uint32_t i = 0; i < lane->round; i++) {
-        if (post(lane, i, &round->steps[i]))
+        if ((lane->ended >> i & 1) != 0 || post(lane, i, &round->steps[i]))
             continue;
         fail_post(lane->op);
         return;
@@ -430,7 +460,9 @@ void tci_engine_start(struct tci_op *op)
     TC_ASSERT(op->args.blocks.src_counts == NULL || !plan->equal);
     TC_ASSERT(!plan->packed || plan->layout != TCI_LAYOUT_CUT);
     TC_ASSERT(!plan->wide || (plan->canonical && !plan->packed));
-    op->lanes_total = tci_max(1, (op->args.count + op->args.lane_elems - 1) / op->args.lane_elems);
+    op->lanes_total = 1;
+    if (op->args.count > op->args.lane_elems)
+        op->lanes_total = (op->args.count + op->args.lane_elems - 1) / op->args.lane_elems;
     lanes = (uint32_t)tci_min(op->lanes_total, TCI_LANES_MAX);
     /* A FOLD has a slot of each other rank. */
     if (op->slots > 0 && op->slots + 1 >= op->args.shape.size) {

@@ -450,7 +450,8 @@ static bool keep_blocks(struct tci_op *op)
 /* Whether to enter it takes no longer than a call may. */
 static bool is_short(const struct tci_op *op)
 {
-    return op->args.count <= SHORT_BYTES / tci_max(op->args.elem_bytes, 1);
+    return op->args.count <= SHORT_BYTES &&
+           op->args.count * tci_max(op->args.elem_bytes, 1) <= SHORT_BYTES;
 }
 
 static void forget_op(struct tci_op *op, struct tci_pool *pool)

@@ -12,12 +12,14 @@
 /* Elements before block b, and in it, when count elements are cut in near-equal blocks. */
 static inline size_t tci_cut_start(size_t count, uint32_t blocks, uint32_t b)
 {
+    if (blocks == 1) /* a division costs as much as all else that a small message needs here */
+        return b * count;
     return count / blocks * b + tci_min(count % blocks, b);
 }
 
 static inline size_t tci_cut_len(size_t count, uint32_t blocks, uint32_t b)
 {
-    return count / blocks + (b < count % blocks);
+    return blocks == 1 ? count : count / blocks + (b < count % blocks);
 }
 
 /* Whether a buffer holds a block for each rank; else it holds this rank's alone. */

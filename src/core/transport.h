@@ -290,11 +290,6 @@ static inline void tci_transport_post(struct tci_transport *self, struct tci_xfe
 
 /* Calls of what a transport may leave out, with what NULL means there. */
 
-static inline bool tci_transport_put(struct tci_transport *self, struct tci_xfer *xfer)
-{
-    return self->ops->put != NULL && self->ops->put(self, xfer);
-}
-
 static inline bool tci_transport_has_told(const struct tci_transport *self)
 {
     return self->ops->has_told == NULL || self->ops->has_told(self);

@@ -35,13 +35,12 @@ static void post(struct tci_transport *self, struct tci_xfer *xfer)
 
 static bool put(struct tci_transport *self, struct tci_xfer *xfer)
 {
-    uint32_t peer = xfer->peer;
+    struct tci_transport *lower = view_of(self)->mux->below;
 
-    xfer->peer = below(view_of(self), peer);
-    if (tci_transport_put(view_of(self)->mux->below, xfer))
-        return true;
-    xfer->peer = peer;
-    return false;
+    if (lower->ops->put == NULL)
+        return false;
+    xfer->peer = below(view_of(self), xfer->peer);
+    return lower->ops->put(lower, xfer);
 }
 
 static void abort_tag(struct tci_transport *self, const struct tci_key *key, int peer)

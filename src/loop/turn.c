@@ -283,6 +283,7 @@ void tci_loop_run(struct tci_loop *loop, const struct tci_waiter *waiter, bool i
 void tci_loop_run_or_post(struct tci_exec *exec, struct tci_task *task, uint64_t now_ns)
 {
     struct tci_loop *loop = tci_loop_of(exec);
+    bool is_idle;
 
     if (loop->mode != TC_LOOP_MANUAL || !tci_loop_try_enter(loop)) {
         tci_wake_post(loop, task);
@@ -293,7 +294,13 @@ void tci_loop_run_or_post(struct tci_exec *exec, struct tci_task *task, uint64_t
         loop->now_ns = tci_max(loop->now_ns, now_ns);
         loop->is_now_stale = false;
     }
+    is_idle = loop->posted.head == NULL;
     task->fn(task);
+    /* The peers may have been waiting for this alone: then that was all, and there is no wait. */
+    if (is_idle && loop->posted.head != NULL && loop->short_waits < SHORT_WAITS) {
+        loop->short_waits++;
+        (void)run_tasks(take_queue(&loop->posted));
+    }
     if (loop->calls != NULL)
         tci_loop_call_check(loop); /* no turn that follows may find anything else to do */
     tci_loop_let_go(loop);         /* it was away, and is */

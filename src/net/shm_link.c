@@ -259,8 +259,7 @@ static void lose_for(struct tci_shm_link *link, const char *wrong)
     tci_shm_link_lose(link, how);
 }
 
-/* How far we have read is told late: the writer needs to know it four times a ring. */
-static void tell(struct tci_shm_link *link, bool is_due)
+void tci_shm_link_tell(struct tci_shm_link *link, bool is_due)
 {
     struct tci_shm_reader *reader = &link->reader;
 
@@ -302,7 +301,7 @@ unsigned tci_shm_link_poll(struct tci_shm_link *link, unsigned budget)
     if (count == 0 && link->is_fresh)
         link->read_ns = link->shm->exec->ops->now_ns(link->shm->exec);
     link->is_fresh = count > 0;
-    tell(link, false);
+    tci_shm_link_tell(link, false);
     return count;
 }
 
@@ -384,7 +383,7 @@ static bool arm_link(struct tci_shm_link *link)
     atomic_store_explicit(&link->reader.way->is_asleep, 1, memory_order_seq_cst);
     if (tci_shm_has_next(&link->reader) || !tci_list_is_empty(&link->pulls))
         return false;
-    tell(link, true);
+    tci_shm_link_tell(link, true);
     if (tci_shm_is_clear(link))
         return true;
     atomic_store_explicit(&link->writer.way->wants_room, 1, memory_order_seq_cst);

@@ -213,6 +213,8 @@ void tci_shm_link_lose(struct tci_shm_link *link, const char *how);
 void tci_shm_link_free(struct tci_shm_link *link);
 /* Take in what lies in the ring; the amount of work. */
 unsigned tci_shm_link_poll(struct tci_shm_link *link, unsigned budget);
+/* Tell the writer how far we have read, if it is due: it needs to know that four times a ring. */
+void tci_shm_link_tell(struct tci_shm_link *link, bool is_due);
 /* Put a record without payload of a message: at once, or when there is room. */
 void tci_shm_control(struct tci_shm_link *link, const struct tci_shm_head *head,
                      const void *payload, size_t len);
