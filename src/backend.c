@@ -19,10 +19,10 @@ static const char *without_shm(void)
 {
     const char *text = getenv("TCDIST_SHM");
 
-    if (!tci_shm_is_built())
-        return "this build cannot share memory: the system lacks what that takes";
-    return text != NULL && strcmp(text, "0") == 0 ? "TCDIST_SHM=0 switches shared memory off"
-                                                  : NULL;
+    if (text != NULL && strcmp(text, "0") == 0)
+        return "TCDIST_SHM=0 switches shared memory off";
+    return tci_shm_is_built() ? NULL
+                              : "this build cannot share memory: the system lacks what that takes";
 }
 
 static const char *without_rdma(void)

@@ -15,7 +15,8 @@ compiler=$3
 launcher=$4
 posix=$build_dir/posix
 tests="test_future_threads test_loop test_loop_wait test_manual test_adapter_poll test_boot
-    test_meet test_trace_file test_fork test_collectives test_failure test_kill"
+    test_meet test_launch test_trace_file test_heal test_hasty test_fork test_collectives
+    test_failure test_kill"
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 export LC_ALL=C

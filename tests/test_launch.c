@@ -16,6 +16,7 @@
 #include "launch/hostfile.h"
 #include "launch/nodelist.h"
 #include "launch/slurm_conf.h"
+#include "net/shm.h"
 #include "tcdist/dist.h"
 
 enum { VARIABLES_MAX = 12 };
@@ -318,12 +319,13 @@ static void others_that_are_there_are_told_of(void **state)
 
 static void backends_are_known_by_name(void **state)
 {
-    static const char *const there[] = {"any", "ring", "tcp", "shm", "gloo", "single"};
+    static const char *const there[] = {"any", "ring", "tcp", "gloo", "single"};
 
     (void)state;
     for (size_t i = 0; i < TCI_LEN(there); i++)
         assert_int_equal(tc_dist_available(there[i]), TC_OK);
     assert_int_equal(tc_dist_available(NULL), TC_OK);
+    assert_int_equal(tc_dist_available("shm"), tci_shm_is_built() ? TC_OK : TC_ERR_UNSUPPORTED);
     setenv("TCDIST_SHM", "0", 1);
     setenv("TCDIST_RDMA", "0", 1);
     assert_int_equal(tc_dist_available("shm"), TC_ERR_UNSUPPORTED);
