@@ -31,6 +31,9 @@ static void settings_are_read(void **state)
     assert_int_equal(options.traffic_class, 106);
     assert_int_equal(options.timeout, 18);
     assert_int_equal(options.retries, 5);
+    assert_false(options.is_uc);
+    assert_true(tci_rdma_options_parse("1,service=uc", &options) && options.is_uc);
+    assert_true(tci_rdma_options_parse("1,service=rc", &options) && !options.is_uc);
 }
 
 static void nonsense_is_refused(void **state)
@@ -47,6 +50,7 @@ static void nonsense_is_refused(void **state)
                                         "1,port=256",
                                         "1,timeout=32",
                                         "1,retries=8",
+                                        "1,service=ud",
                                         "1,gid=-1",
                                         "1,colour=3",
                                         "1, port=1",

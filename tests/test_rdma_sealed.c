@@ -233,7 +233,7 @@ static void a_changed_hello_leaves_both_to_tcp(void **state)
 {
     (void)state;
     fake_change(IBV_WR_SEND, 1, 20);
-    all_goes_over_tcp("what makes no sense");
+    all_goes_over_tcp("does not open");
 }
 
 static void a_rank_that_does_not_encrypt_is_not_spoken_to(void **state)

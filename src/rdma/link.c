@@ -31,6 +31,7 @@ struct tci_rdma_link *tci_rdma_link_get(struct tci_rdma *rdma, uint32_t peer)
     link->rdma = rdma;
     link->peer = peer;
     link->timer.fn = tci_rdma_on_link_timer;
+    link->ask.fn = tci_rdma_on_ask_timer;
     tci_list_init(&link->near_link);
     tci_list_init(&link->pushes);
     rdma->links[peer] = link;
@@ -173,7 +174,8 @@ static void lose_for(struct tci_rdma_link *link, const char *wrong)
     char how[200];
 
     if (link->state < TCI_RDMA_NEAR) {
-        tci_rdma_decline(link, "it says over RDMA what makes no sense");
+        snprintf(how, sizeof(how), "as they met over RDMA one sent %.150s", wrong);
+        tci_rdma_decline(link, how);
         return;
     }
     snprintf(how, sizeof(how), "sent %.150s (RDMA)", wrong);
@@ -198,7 +200,8 @@ bool tci_rdma_put(struct tci_rdma_link *link, struct tci_rdma_head *head, const 
     size_t bytes = TCI_RDMA_HEAD + head->len;
     uint8_t *slot;
 
-    if (!tci_rdma_has_slot(link, head->kind == TCI_RDMA_ACK) || link->broken != NULL)
+    if (!tci_rdma_has_slot(link, head->kind == TCI_RDMA_ACK || head->kind == TCI_RDMA_ASK) ||
+        link->broken != NULL)
         return false;
     slot = tci_rdma_slot_out(link);
     head->seq = link->sent;
@@ -267,11 +270,11 @@ static unsigned flush_queue(struct tci_rdma_link *link)
 
 /* How much was taken in goes along with every record; by itself once a part of the slots, or of the
  * window, is owed. */
-static unsigned acknowledge(struct tci_rdma_link *link)
+unsigned tci_rdma_acknowledge(struct tci_rdma_link *link)
 {
     struct tci_rdma_head head = {.kind = TCI_RDMA_ACK};
 
-    if (link->taken - link->told < TCI_RDMA_SLOTS / 4 &&
+    if (!tci_rdma_owes(link) && link->taken - link->told < TCI_RDMA_SLOTS / 4 &&
         link->consumed - link->consumed_told < TCI_RDMA_WINDOW / 2)
         return 0;
     return tci_rdma_put(link, &head, NULL);
@@ -279,7 +282,7 @@ static unsigned acknowledge(struct tci_rdma_link *link)
 
 unsigned tci_rdma_flush(struct tci_rdma_link *link)
 {
-    unsigned done = acknowledge(link);
+    unsigned done = tci_rdma_acknowledge(link);
 
     if (link->queue.len > 0)
         done += flush_queue(link);
@@ -308,11 +311,16 @@ void tci_rdma_say_bye(struct tci_rdma_link *link)
 
 void tci_rdma_on_done(struct tci_rdma_link *link, uint32_t index)
 {
-    while (link->works_done != link->works_put) {
-        uint32_t at = link->works_done % TCI_RDMA_QUEUE;
-        struct tci_rdma_work work = link->works[at];
+    while (link->flown != link->works_put && link->flown++ % TCI_RDMA_QUEUE != index) {
+    }
+    tci_rdma_retire(link);
+}
 
-        link->works_done++;
+void tci_rdma_retire(struct tci_rdma_link *link)
+{
+    while (link->qp != NULL && link->works_done != tci_rdma_finished(link)) {
+        struct tci_rdma_work work = link->works[link->works_done++ % TCI_RDMA_QUEUE];
+
         if (work.push != NULL) {
             link->writes--;
             tci_rdma_chunk_put(link->rdma, work.chunk);
@@ -322,8 +330,6 @@ void tci_rdma_on_done(struct tci_rdma_link *link, uint32_t index)
             if (work.kind == TCI_RDMA_HELLO)
                 tci_rdma_on_hello_sent(link);
         }
-        if (at == index || link->qp == NULL)
-            return;
     }
 }
 
@@ -352,7 +358,14 @@ static const char *on_notice(struct tci_rdma_link *link, const struct tci_rdma_h
 static bool is_answer(uint8_t kind)
 {
     return kind == TCI_RDMA_ACK || kind == TCI_RDMA_CREDIT || kind == TCI_RDMA_FURTHER ||
-           kind == TCI_RDMA_REVOKE || kind == TCI_RDMA_REVOKED;
+           kind == TCI_RDMA_REVOKE || kind == TCI_RDMA_REVOKED || kind == TCI_RDMA_ASK;
+}
+
+/* Where devices do not, ends acknowledge hellos themselves. */
+static bool is_of_meeting(const struct tci_rdma_link *link, uint8_t kind)
+{
+    return kind == TCI_RDMA_HELLO ||
+           (link->is_uc && (kind == TCI_RDMA_ACK || kind == TCI_RDMA_ASK));
 }
 
 static const char *on_record(struct tci_rdma_link *link, const struct tci_rdma_head *head,
@@ -360,7 +373,7 @@ static const char *on_record(struct tci_rdma_link *link, const struct tci_rdma_h
 {
     if (link->has_left && !is_answer(head->kind))
         return "a record after its goodbye";
-    if (link->state < TCI_RDMA_NEAR && head->kind != TCI_RDMA_HELLO)
+    if (link->state < TCI_RDMA_NEAR && !is_of_meeting(link, head->kind))
         return "a record before the link stood";
     if (link->rx.filled != link->rx.total && head->kind == TCI_RDMA_DATA)
         return "a message in the middle of another one";
@@ -407,6 +420,8 @@ static const char *on_acks(struct tci_rdma_link *link, const struct tci_rdma_hea
         return "an acknowledgement of what was never sent";
     link->acked = head->ack;
     link->window_acked = head->consumed;
+    if (link->is_uc)
+        tci_rdma_retire(link);
     return NULL;
 }
 
@@ -430,9 +445,11 @@ void tci_rdma_on_record(struct tci_rdma_link *link, uint32_t slot, uint32_t len)
         wrong = "a record out of turn: one before it was lost";
     if (wrong == NULL)
         wrong = on_acks(link, &head);
-    if (wrong == NULL && link->state < TCI_RDMA_NEAR && head.kind != TCI_RDMA_HELLO)
+    if (wrong == NULL && link->state < TCI_RDMA_NEAR && !is_of_meeting(link, head.kind))
         tci_rdma_stand(link); /* as it does there: the word on the connection is slower */
     note_arrival(link);
+    if (wrong == NULL)
+        tci_rdma_owe_record(link, head.kind);
     if (wrong == NULL)
         wrong = on_record(link, &head, wire + TCI_RDMA_HEAD);
     if (wrong != NULL)
@@ -448,6 +465,7 @@ void tci_rdma_on_written(struct tci_rdma_link *link, uint32_t imm, uint32_t len)
     else if (link->state < TCI_RDMA_NEAR)
         wrong = "a piece before the link stood";
     note_arrival(link);
+    tci_rdma_owe(link, true);
     if (wrong == NULL)
         wrong = tci_rdma_on_filled(link, imm >> TCI_RDMA_SEQ_BITS, len);
     if (wrong != NULL)

@@ -25,6 +25,7 @@
  *   pair.c      several cables between two ranks: which of them leads
  *   stripe.c    large messages over all of them
  *   failover.c  one of them fails, and the others take over
+ *   uc.c        where devices acknowledge nothing: ends tell, and ask, what has come
  *   recv.c      records are matched with receives
  *   grant.c     receivers give credits, and take them back
  *   sealed.c    with encryption: keys, and what is sealed
@@ -128,6 +129,7 @@ enum tci_rdma_state {
 enum { TCI_RDMA_POINT = 32 }; /* of X25519 */
 struct tci_rdma_card {
     unsigned slots, slot_bytes, eager_max, mtu, lid, kind, qpn, psn;
+    unsigned is_uc;   /* 1: the queue pair is of kind UC */
     unsigned cables;  /* to the other end that are there, a bit each */
     unsigned ciphers; /* TCI_CIPHER_…, all that there are; 0: it does not encrypt */
     uint8_t gid[16];
@@ -172,6 +174,7 @@ struct tci_rdma_link {
     bool is_moving;     /* its parts go over another cable, with all that they have */
     bool has_had;       /* the peer has said … */
     uint32_t had;       /* … what it has taken, of works_put */
+    bool is_uc;         /* the queue pair: nothing is acknowledged by devices */
     const char *broken; /* static: it cannot go on; ended at the next poll */
     char why_far[200];  /* "": not tried */
     struct tci_timer timer;
@@ -184,13 +187,18 @@ struct tci_rdma_link {
     int cqe;                         /* entries of the completion queue that are its */
     struct tci_rdma_chunk *out, *in; /* owned: slots */
     struct tci_rdma_work works[TCI_RDMA_QUEUE];
-    uint32_t works_put, works_done;     /* ever */
+    uint32_t works_put, works_done;     /* ever; = sent, once more, and what of it has ended */
+    uint32_t flown;                     /* of these: that the device has done */
     uint32_t records_put, records_done; /* of these, in slots of ours */
     uint32_t quiet;                     /* the last so many records, which complete with the next */
     uint32_t sent, acked;               /* records and writes: to slots of the peer's */
     uint32_t taken, told;               /* the same the other way */
     uint32_t writes;                    /* on their way */
-    uint64_t read_ns;                   /* when something last came */
+    uint32_t spoken, owed; /* with UC: the last that more than acknowledges; told soon, up to it */
+    uint32_t asked;        /* acked, when it was asked */
+    uint64_t ask_ms;
+    struct tci_timer ask;
+    uint64_t read_ns; /* when something last came */
 
     struct tci_rdma_queue {
         uint8_t *data; /* owned: records that wait for a slot */
@@ -351,8 +359,11 @@ void tci_rdma_say_bye(struct tci_rdma_link *link);
 /* A slot of ours was filled, or a range was written to: `len` bytes. */
 void tci_rdma_on_record(struct tci_rdma_link *link, uint32_t slot, uint32_t len);
 void tci_rdma_on_written(struct tci_rdma_link *link, uint32_t imm, uint32_t len);
-/* A work request of ours is done. */
+/* The device has done a work request of ours, and all before it. */
 void tci_rdma_on_done(struct tci_rdma_link *link, uint32_t work);
+void tci_rdma_retire(struct tci_rdma_link *link); /* those that are finished */
+/* Say what was taken in, if it is time to. */
+unsigned tci_rdma_acknowledge(struct tci_rdma_link *link);
 
 /* ---- port.c ---- */
 
@@ -365,8 +376,9 @@ unsigned tci_rdma_poll_cq(struct tci_rdma *rdma, unsigned budget);
 
 /* ---- qp.c ---- */
 
-/* NULL, or why there is none: a static text. */
-const char *tci_rdma_qp_open(struct tci_rdma_link *link);
+/* NULL, or why there is none: a static text.  Of kind UC where it is wanted, and where the device
+ * has no other. */
+const char *tci_rdma_qp_open(struct tci_rdma_link *link, bool wants_uc);
 const char *tci_rdma_qp_connect(struct tci_rdma_link *link, const struct tci_rdma_card *card);
 void tci_rdma_qp_stop(struct tci_rdma_link *link); /* what is posted is flushed */
 void tci_rdma_qp_close(struct tci_rdma_link *link);
@@ -381,6 +393,19 @@ uint8_t *tci_rdma_slot_out(struct tci_rdma_link *link); /* the next one */
 /* Whether a record may be posted; an acknowledgement may when nothing else may. */
 bool tci_rdma_has_slot(const struct tci_rdma_link *link, bool is_ack);
 bool tci_rdma_has_room(const struct tci_rdma_link *link); /* for a write */
+
+/* ---- uc.c: nothing is done where the queue pair is of kind RC ---- */
+
+/* How many work requests, of all ever, have ended: their memory is free, and the peer has them. */
+uint32_t tci_rdma_finished(const struct tci_rdma_link *link);
+bool tci_rdma_is_quiet(uint8_t kind); /* nobody waits for the end of such a record */
+/* One was posted: link->sent has it. */
+void tci_rdma_note_sent(struct tci_rdma_link *link, bool is_ack);
+/* The next that is taken in is waited for there. */
+void tci_rdma_owe(struct tci_rdma_link *link, bool is_awaited_there);
+void tci_rdma_owe_record(struct tci_rdma_link *link, uint8_t kind);
+bool tci_rdma_owes(const struct tci_rdma_link *link);
+void tci_rdma_on_ask_timer(struct tci_timer *timer);
 
 /* ---- sealed.c ---- */
 

@@ -20,7 +20,7 @@
 #include "core/log.h"
 #include "rdma/link.h"
 
-enum { CARD_VERSION = 3, HELLO_MS = 10000 };
+enum { CARD_VERSION = 4, HELLO_MS = 10000 };
 
 static void tell(struct tci_rdma *rdma, uint32_t peer, enum tci_rdma_meeting what, const char *text)
 {
@@ -58,9 +58,9 @@ static void tell_card(struct tci_rdma_link *link, enum tci_rdma_meeting what)
     char text[240], *at = text;
 
     tci_rdma_card_fill(link, &card);
-    at += snprintf(at, 120, "%d %u %u %u %u %u %u %u %u %u %u ", CARD_VERSION, card.slots,
+    at += snprintf(at, 120, "%d %u %u %u %u %u %u %u %u %u %u %u ", CARD_VERSION, card.slots,
                    card.slot_bytes, card.eager_max, card.mtu, card.lid, card.kind, card.qpn,
-                   card.psn, card.cables, card.ciphers);
+                   card.psn, card.cables, card.is_uc, card.ciphers);
     at = put_hex(at, card.gid, sizeof(card.gid));
     if (card.ciphers != 0)
         (void)put_hex(at, card.point, sizeof(card.point));
@@ -72,12 +72,12 @@ static bool read_card(const char *text, struct tci_rdma_card *card_out)
     int version, at = 0;
     size_t bytes;
 
-    if (sscanf(text, "%d %u %u %u %u %u %u %u %u %u %u %n", &version, &card_out->slots,
+    if (sscanf(text, "%d %u %u %u %u %u %u %u %u %u %u %u %n", &version, &card_out->slots,
                &card_out->slot_bytes, &card_out->eager_max, &card_out->mtu, &card_out->lid,
-               &card_out->kind, &card_out->qpn, &card_out->psn, &card_out->cables,
-               &card_out->ciphers, &at) != 11 ||
-        at == 0 || version != CARD_VERSION || card_out->lid > 0xffff || card_out->qpn > 0xffffff ||
-        card_out->psn > 0xffffff || card_out->ciphers > TCI_CIPHERS ||
+               &card_out->kind, &card_out->qpn, &card_out->psn, &card_out->cables, &card_out->is_uc,
+               &card_out->ciphers, &at) != 12 ||
+        card_out->is_uc > 1 || at == 0 || version != CARD_VERSION || card_out->lid > 0xffff ||
+        card_out->qpn > 0xffffff || card_out->psn > 0xffffff || card_out->ciphers > TCI_CIPHERS ||
         card_out->cables >> TCI_RDMA_CABLES != 0)
         return false;
     bytes = sizeof(card_out->gid) + (card_out->ciphers != 0 ? sizeof(card_out->point) : 0);
@@ -129,9 +129,9 @@ void tci_rdma_stand(struct tci_rdma_link *link)
     rdma->exec->ops->timer_clear(rdma->exec, &link->timer);
     tci_log(TC_LOG_DEBUG,
             "rank %u: rank %u is reached over RDMA, device %s, port %u (cables: %d), in packets of "
-            "%u bytes",
+            "%u bytes%s",
             rdma->rank, link->peer, rdma->choice.info.device, rdma->choice.info.port,
-            __builtin_popcount(link->cables), link->mtu);
+            __builtin_popcount(link->cables), link->mtu, link->is_uc ? ", UC" : "");
     tci_rdma_link_up(link);
     tci_rdma_go_on(link);
 }
@@ -151,7 +151,7 @@ void tci_rdma_meet(struct tci_rdma_link *link)
     const char *why;
 
     link->state = TCI_RDMA_OFFERED;
-    why = link->rdma->is_dead ? "the device here has failed" : tci_rdma_qp_open(link);
+    why = link->rdma->is_dead ? "the device here has failed" : tci_rdma_qp_open(link, false);
     if (why != NULL)
         tci_rdma_go_below(link, why); /* the peer was told nothing so far */
     else
@@ -165,7 +165,12 @@ static void on_offer(struct tci_rdma_link *link, const struct tci_rdma_card *car
     tci_rdma_qp_close(link); /* of an offer of ours */
     link->broken = NULL;
     link->state = TCI_RDMA_ACCEPTED;
-    why = link->rdma->is_dead ? "the device there has failed" : tci_rdma_qp_open(link);
+    why = link->rdma->is_dead ? "the device there has failed" : tci_rdma_qp_open(link, card->is_uc);
+    if (why == NULL && link->is_uc && !card->is_uc) { /* there is no other here: that counts */
+        link->state = TCI_RDMA_OFFERED;
+        tell_card(link, TCI_RDMA_OFFER);
+        return;
+    }
     if (why == NULL)
         why = tci_rdma_crypt_agree(link, card, false);
     if (why == NULL)
@@ -270,6 +275,12 @@ static void on_failed(struct tci_rdma_link *link, const char *text)
         tci_rdma_on_failed(link, had, text + at);
 }
 
+/* Of two offers at once: UC comes from who has nothing else, else the lower rank's counts. */
+static bool is_before(const struct tci_rdma_link *link, const struct tci_rdma_card *card)
+{
+    return link->is_uc == card->is_uc ? link->peer < link->rdma->rank : card->is_uc;
+}
+
 void tci_rdma_on_meet(struct tci_rdma *rdma, uint32_t peer, const struct tci_notice *notice)
 {
     struct tci_rdma_link *link = tci_rdma_link_get(rdma, peer);
@@ -305,7 +316,7 @@ void tci_rdma_on_meet(struct tci_rdma *rdma, uint32_t peer, const struct tci_not
                link->state == TCI_RDMA_GONE) {
         tell(rdma, peer, TCI_RDMA_DECLINE, "it is not used there any more");
     } else if (link->state == TCI_RDMA_NEW ||
-               (link->state == TCI_RDMA_OFFERED && peer < rdma->rank)) {
+               (link->state == TCI_RDMA_OFFERED && is_before(link, &card))) {
         on_offer(link, &card);
     }
 }

@@ -20,6 +20,12 @@ static void read_meter(const struct tci_meter *meter, struct tci_transport_stats
 
 /* ---- Open and close ---- */
 
+static void say_all(struct tci_rdma_link *link)
+{
+    (void)tci_rdma_flush(link);
+    tci_rdma_retire(link); /* answers are taken in no more */
+}
+
 /* Why it ends, above all: what a queue pair still holds goes with it, so it has a moment. */
 static void say_last(struct tci_rdma *rdma)
 {
@@ -28,7 +34,7 @@ static void say_last(struct tci_rdma *rdma)
 
     rdma->is_closing = true;
     for (struct tci_list *at = rdma->near.next; at != &rdma->near; at = at->next)
-        (void)tci_rdma_flush(tci_container_of(at, struct tci_rdma_link, near_link));
+        say_all(tci_container_of(at, struct tci_rdma_link, near_link));
     while (is_waiting && tci_exec_clock(rdma->exec) < end_ns) {
         (void)tci_rdma_poll_cq(rdma, TCI_RDMA_BATCH);
         is_waiting = false;

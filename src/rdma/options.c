@@ -69,6 +69,10 @@ static bool read_setting(const char *text, size_t len, struct tci_rdma_options *
         options->device[value_len] = '\0';
         return true;
     }
+    if (is_word(text, name_len, "service")) {
+        options->is_uc = is_word(equals + 1, value_len, "uc");
+        return options->is_uc || is_word(equals + 1, value_len, "rc");
+    }
     for (size_t i = 0; i < TCI_LEN(numbers); i++)
         if (is_word(text, name_len, numbers[i].name))
             return read_number(equals + 1, value_len, numbers[i].max, numbers[i].value);

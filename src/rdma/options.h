@@ -22,12 +22,13 @@ struct tci_rdma_options {
     int traffic_class; /* -1: 0 */
     int timeout;       /* of an acknowledgement: 4.096 us * 2^timeout; -1: 14 (67 ms), 18 (1.1 s) of
                         * the kernel's software */
+    bool is_uc;        /* queue pairs of kind UC, also where there are others */
     int retries;       /* -1: 7, or 6 of the kernel's software */
 };
 
 #define TCI_RDMA_ALLOWED                                                                           \
     "0, 1 or auto, and then any of device=NAME, port=N, gid=N, mtu=256|512|1024|2048|4096, "       \
-    "traffic_class=N, timeout=N, retries=N, with a comma before each"
+    "traffic_class=N, timeout=N, retries=N, service=rc|uc, with a comma before each"
 
 /* False: it is no such text.  NULL and "" stand for auto. */
 bool tci_rdma_options_parse(const char *text, struct tci_rdma_options *options_out);

@@ -92,6 +92,8 @@ static void take(struct tci_rdma *rdma, const struct ibv_wc *wc)
     /* The slot is the device's again, whatever it was used for. */
     if (is_recv && link->qp != NULL && wc->status == IBV_WC_SUCCESS) {
         link->taken++;
+        if (link->state < TCI_RDMA_NEAR)
+            (void)tci_rdma_acknowledge(link);
         if (tci_rdma_post_slot(link, index) != 0)
             tci_rdma_link_break(link, "the device takes no receives any more");
     }

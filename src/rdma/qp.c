@@ -19,12 +19,12 @@ static uint64_t id_of(const struct tci_rdma_link *link, bool is_recv, uint32_t i
 
 /* ---- Life ---- */
 
-static bool make(struct tci_rdma_link *link, uint32_t inline_max)
+static bool make(struct tci_rdma_link *link, enum ibv_qp_type type, uint32_t inline_max)
 {
     struct tci_rdma *rdma = link->rdma;
     struct ibv_qp_init_attr attr = {.send_cq = rdma->cq,
                                     .recv_cq = rdma->cq,
-                                    .qp_type = IBV_QPT_RC,
+                                    .qp_type = type,
                                     .cap = {.max_send_wr = TCI_RDMA_QUEUE,
                                             .max_recv_wr = TCI_RDMA_SLOTS,
                                             .max_send_sge = 1,
@@ -33,7 +33,13 @@ static bool make(struct tci_rdma_link *link, uint32_t inline_max)
 
     link->qp = rdma->verbs->create_qp(rdma->pd, &attr);
     link->inline_max = inline_max;
+    link->is_uc = type == IBV_QPT_UC;
     return link->qp != NULL;
+}
+
+static bool make_of(struct tci_rdma_link *link, enum ibv_qp_type type)
+{
+    return make(link, type, INLINE) || make(link, type, 0);
 }
 
 static bool to_init(struct tci_rdma_link *link)
@@ -46,7 +52,7 @@ static bool to_init(struct tci_rdma_link *link)
     return link->rdma->verbs->modify_qp(link->qp, &attr, mask) == 0;
 }
 
-static const char *open_pair(struct tci_rdma_link *link)
+static const char *open_pair(struct tci_rdma_link *link, bool wants_uc)
 {
     struct tci_rdma *rdma = link->rdma;
 
@@ -57,7 +63,7 @@ static const char *open_pair(struct tci_rdma_link *link)
     if (!tci_rdma_cq_reserve(rdma, TCI_RDMA_QUEUE + TCI_RDMA_SLOTS))
         return "the device has no room for the completions of one more peer";
     link->cqe = TCI_RDMA_QUEUE + TCI_RDMA_SLOTS;
-    if (!make(link, INLINE) && !make(link, 0))
+    if ((wants_uc || !make_of(link, IBV_QPT_RC)) && !make_of(link, IBV_QPT_UC))
         return "the device gives no queue pair for one more peer";
     if (!to_init(link))
         return "its queue pair cannot be set up";
@@ -67,7 +73,7 @@ static const char *open_pair(struct tci_rdma_link *link)
     return NULL;
 }
 
-const char *tci_rdma_qp_open(struct tci_rdma_link *link)
+const char *tci_rdma_qp_open(struct tci_rdma_link *link, bool wants_uc)
 {
     const char *why;
 
@@ -79,7 +85,7 @@ const char *tci_rdma_qp_open(struct tci_rdma_link *link)
     link->psn &= 0xffffff;
     why = tci_rdma_crypt_open(link);
     if (why == NULL)
-        why = open_pair(link);
+        why = open_pair(link, wants_uc || link->rdma->options.is_uc);
     if (why != NULL)
         tci_rdma_qp_close(link);
     return why;
@@ -114,7 +120,8 @@ void tci_rdma_qp_close(struct tci_rdma_link *link)
     link->cqe = 0;
     for (uint32_t at = link->works_done; at != link->works_put; at++)
         tci_rdma_chunk_put(rdma, link->works[at % TCI_RDMA_QUEUE].chunk);
-    link->works_done = link->works_put;
+    link->works_done = link->flown = link->works_put;
+    rdma->exec->ops->timer_clear(rdma->exec, &link->ask);
     link->records_done = link->records_put;
     link->quiet = 0;
     wipe(link);
@@ -139,7 +146,8 @@ void tci_rdma_card_fill(const struct tci_rdma_link *link, struct tci_rdma_card *
                                        .kind = rdma->choice.gid.gid_type,
                                        .qpn = link->qp->qp_num,
                                        .cables = tci_rdma_cables(link->rdma, link->peer),
-                                       .psn = link->psn};
+                                       .psn = link->psn,
+                                       .is_uc = link->is_uc};
     memcpy(card_out->gid, rdma->choice.gid.gid.raw, sizeof(card_out->gid));
     if (link->crypt == NULL)
         return;
@@ -173,7 +181,7 @@ static bool to_rtr(struct tci_rdma_link *link, const struct tci_rdma_card *card)
                                            .dlid = (uint16_t)card->lid,
                                            .port_num = rdma->choice.info.port}};
     int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+               (link->is_uc ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 
     attr.ah_attr.grh.sgid_index = (uint8_t)rdma->choice.gid.gid_index;
     attr.ah_attr.grh.hop_limit = HOPS;
@@ -198,8 +206,10 @@ static bool to_rts(struct tci_rdma_link *link)
         .rnr_retry = RNR_RETRIES,
         .sq_psn = link->psn,
         .max_rd_atomic = 1};
-    int mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-               IBV_QP_MAX_QP_RD_ATOMIC;
+    int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+
+    if (!link->is_uc)
+        mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 
     return link->rdma->verbs->modify_qp(link->qp, &attr, mask) == 0;
 }
@@ -257,8 +267,7 @@ uint8_t *tci_rdma_slot_out(struct tci_rdma_link *link)
 /* Nobody waits for the end of what is sent again and again; it is known by that of the next. */
 static bool is_quiet(const struct tci_rdma_link *link, uint8_t kind)
 {
-    return kind != TCI_RDMA_NOTICE && kind != TCI_RDMA_BYE && kind != TCI_RDMA_HELLO &&
-           link->quiet < TCI_RDMA_QUIET - 1;
+    return tci_rdma_is_quiet(kind) && link->quiet < TCI_RDMA_QUIET - 1;
 }
 
 int tci_rdma_post_record(struct tci_rdma_link *link, size_t bytes, uint8_t kind)
@@ -285,6 +294,7 @@ int tci_rdma_post_record(struct tci_rdma_link *link, size_t bytes, uint8_t kind)
     link->works_put++;
     link->records_put++;
     link->sent++;
+    tci_rdma_note_sent(link, kind == TCI_RDMA_ACK);
     return 0;
 }
 
@@ -315,5 +325,6 @@ int tci_rdma_post_write(struct tci_rdma_link *link, struct tci_rdma_push *push,
     link->works_put++;
     link->sent++;
     link->writes++;
+    tci_rdma_note_sent(link, false);
     return 0;
 }

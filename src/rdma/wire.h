@@ -21,6 +21,7 @@ enum tci_rdma_kind {
     TCI_RDMA_ACK, /* nothing but its acknowledgements */
     TCI_RDMA_BYE,
     TCI_RDMA_HELLO, /* of the two ends of a new queue pair */
+    TCI_RDMA_ASK,   /* say what has come: queue pairs of kind UC do not */
     TCI_RDMA_KINDS  /* one past the last */
 };
 

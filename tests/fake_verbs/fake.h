@@ -16,6 +16,7 @@ extern const struct tci_verbs fake_verbs;
 struct fake_device {
     const char *name;
     bool is_software, opens_not;
+    bool is_uc_only; /* it refuses queue pairs of kind RC */
     unsigned ports;
     enum ibv_port_state state;
     uint8_t link_layer;     /* 0: ethernet */
@@ -31,6 +32,8 @@ struct fake_device {
 void fake_setup(const struct fake_device *devices, unsigned count);
 /* One card with one port that is active, and an IPv4 address. */
 void fake_setup_usual(void);
+/* The same, of a card that has queue pairs of kind UC alone. */
+void fake_setup_uc(void);
 
 /* ---- Scripts ---- */
 

@@ -452,6 +452,10 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
     unsigned wr_max = device->max_qp_wr != 0 ? (unsigned)device->max_qp_wr : QP_WR_MAX;
     struct fake_qp *qp;
 
+    if (device->is_uc_only && attr->qp_type != IBV_QPT_UC) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
     if (world->refuses_qps || world->is_removed) {
         errno = ENOMEM;
         return NULL;
@@ -488,10 +492,13 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
     static const int to_init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-    static const int to_rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-    static const int to_rts = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+    bool is_uc = base->qp_type == IBV_QPT_UC;
+    int to_rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                 (is_uc ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    int to_rts =
+        IBV_QP_STATE | IBV_QP_SQ_PSN |
+        (is_uc ? 0
+               : IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
     struct fake_qp *qp = (struct fake_qp *)base;
     enum ibv_qp_state to = attr->qp_state, from = base->state;
     bool may = (to == IBV_QPS_INIT && from == IBV_QPS_RESET && mask == to_init) ||

@@ -16,13 +16,13 @@
 #include "support/rdma_net.h"
 #include "support/tcp_net.h"
 
-static void open_with(struct net *net, size_t eager_bytes, bool encrypts)
+static void open_with(struct net *net, size_t eager_bytes, bool encrypts, const char *settings)
 {
     for (uint32_t i = 0; i < net->size; i++) {
         struct tci_rdma_config config = {
             .rank = i, .size = net->size, .eager_bytes = eager_bytes, .encrypts = encrypts};
 
-        assert_true(tci_rdma_options_parse("1", &config.options));
+        assert_true(tci_rdma_options_parse(settings, &config.options));
         net->nodes[i].transport =
             tci_rdma_open(net->loop, &net->context, net->nodes[i].transport, &config);
         assert_true(tci_rdma_is(net->nodes[i].transport));
@@ -83,13 +83,25 @@ void rdma_net_open_sealed_cables(struct net *net, size_t eager_bytes)
 void rdma_net_open(struct net *net, size_t eager_bytes)
 {
     tcp_net_open(net, eager_bytes);
-    open_with(net, eager_bytes, false);
+    open_with(net, eager_bytes, false, "1");
 }
 
 void rdma_net_open_sealed(struct net *net, size_t eager_bytes)
 {
     tcp_net_open_sealed(net, eager_bytes);
-    open_with(net, eager_bytes, true);
+    open_with(net, eager_bytes, true, "1");
+}
+
+void rdma_net_open_uc(struct net *net, size_t eager_bytes)
+{
+    tcp_net_open(net, eager_bytes);
+    open_with(net, eager_bytes, false, "1,service=uc");
+}
+
+void rdma_net_open_sealed_uc(struct net *net, size_t eager_bytes)
+{
+    tcp_net_open_sealed(net, eager_bytes);
+    open_with(net, eager_bytes, true, "1,service=uc");
 }
 
 void rdma_net_check_clean(void)

@@ -39,6 +39,17 @@ void fake_setup_usual(void)
     fake_setup(&usual, 1);
 }
 
+void fake_setup_uc(void)
+{
+    static const struct fake_device device = {.name = "fake0",
+                                              .is_uc_only = true,
+                                              .ports = 1,
+                                              .state = IBV_PORT_ACTIVE,
+                                              .address = 0x0a4d0001};
+
+    fake_setup(&device, 1);
+}
+
 void fake_fate(int opcode, unsigned nth, enum fake_fate fate, enum ibv_wc_status status)
 {
     pthread_mutex_lock(&world->lock);

@@ -158,7 +158,8 @@ static struct fake_qp *find_peer(const struct fake_qp *qp)
     for (peer = world->qps; peer != NULL; peer = peer->next)
         if (peer->base.qp_num == qp->attr.dest_qp_num)
             break;
-    if (peer == NULL || (peer->base.state != IBV_QPS_RTR && peer->base.state != IBV_QPS_RTS) ||
+    if (peer == NULL || peer->base.qp_type != qp->base.qp_type ||
+        (peer->base.state != IBV_QPS_RTR && peer->base.state != IBV_QPS_RTS) ||
         peer->attr.dest_qp_num != qp->base.qp_num || peer->attr.rq_psn != qp->attr.sq_psn)
         return NULL;
     device = ((struct fake_context *)peer->base.context)->device;
@@ -239,6 +240,44 @@ static bool meets_fate(const struct fake_work *work)
     return --world->script.nth == 0;
 }
 
+static bool is_uc(const struct fake_qp *qp)
+{
+    return qp->base.qp_type == IBV_QPT_UC;
+}
+
+/* Nothing tells its sender.  Of a write, the first packet may have come. */
+static void lose(struct fake_qp *qp, struct fake_qp *peer)
+{
+    struct fake_work *work = qp->sends.head;
+    const struct fake_mr *mr = peer != NULL ? find_mr(peer->base.pd, work->rkey, true) : NULL;
+    size_t packet = 128u << qp->attr.path_mtu;
+
+    if (is_uc(qp) && work->opcode == IBV_WR_RDMA_WRITE_WITH_IMM && length_of(work) > packet &&
+        mr != NULL && covers(mr, work->remote_addr, packet))
+        memset((void *)(uintptr_t)work->remote_addr, 0x55, packet);
+    end_send(qp, IBV_WC_SUCCESS);
+}
+
+/* What ends a queue pair of kind RC goes unnoticed with UC, where it is not this device's. */
+static void fail_on_path(struct fake_qp *qp, struct fake_qp *peer, enum ibv_wc_status status)
+{
+    if (is_uc(qp)) {
+        lose(qp, peer);
+        return;
+    }
+    fail(qp, status);
+    if (status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||
+        status == IBV_WC_REM_OP_ERR)
+        fake_flush(peer);
+}
+
+static bool is_of_path(enum ibv_wc_status status)
+{
+    return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||
+           status == IBV_WC_REM_OP_ERR || status == IBV_WC_RETRY_EXC_ERR ||
+           status == IBV_WC_RNR_RETRY_EXC_ERR;
+}
+
 /* False: it has to wait. */
 static bool carry_out(struct fake_qp *qp)
 {
@@ -247,40 +286,35 @@ static bool carry_out(struct fake_qp *qp)
     enum ibv_wc_status status;
     bool is_met;
 
-    if (peer == NULL) {
-        fail(qp, IBV_WC_RETRY_EXC_ERR);
+    if (peer == NULL || !fits_path(qp, peer, work)) {
+        fail_on_path(qp, peer, IBV_WC_RETRY_EXC_ERR);
         return true;
     }
     if (work->opcode != IBV_WR_RDMA_WRITE && peer->recvs.head == NULL) {
         world->counts.waits_for_receive++;
-        if (qp->attr.rnr_retry < 7)
-            fail(qp, IBV_WC_RNR_RETRY_EXC_ERR);
-        return qp->attr.rnr_retry < 7;
-    }
-    if (!fits_path(qp, peer, work)) {
-        fail(qp, IBV_WC_RETRY_EXC_ERR);
+        if (qp->attr.rnr_retry == 7 && !is_uc(qp))
+            return false;
+        fail_on_path(qp, peer, IBV_WC_RNR_RETRY_EXC_ERR);
         return true;
     }
     is_met = meets_fate(work);
+    if (is_met && world->script.fate == FAKE_IS_LOST) {
+        lose(qp, peer);
+        return true;
+    }
     if (is_met && world->script.fate != FAKE_IS_CHANGED) {
-        if (world->script.fate == FAKE_IS_LOST) {
-            end_send(qp, IBV_WC_SUCCESS);
-            return true;
-        }
         status = world->script.status;
         if (world->script.fate == FAKE_IS_UNSURE)
             (void)deliver(qp, peer, work, false);
     } else {
         status = deliver(qp, peer, work, is_met);
     }
-    if (status == IBV_WC_SUCCESS) {
+    if (status == IBV_WC_SUCCESS)
         end_send(qp, status);
-        return true;
-    }
-    fail(qp, status);
-    if (status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||
-        status == IBV_WC_REM_OP_ERR)
-        fake_flush(peer);
+    else if (is_of_path(status))
+        fail_on_path(qp, peer, status);
+    else
+        fail(qp, status);
     return true;
 }
 

@@ -268,6 +268,25 @@ case_mtu()
     return "$status"
 }
 
+# Queue pairs of kind UC: right where nothing is lost; where something is, it is found.
+case_uc()
+{
+    local r status log=debug settings=(',service=uc' ',service=uc')
+    ranks 2 "$build/${perf[0]}" "${perf[@]:1}" -b 8 -e 64K -f 8192 --op allreduce
+    await_ranks && grep -q '^# wrong elements: 0' "$work/rank.0" || return
+    for r in 0 1; do
+        grep -q 'is reached over RDMA, .* UC$' "$work/rank.$r" || fail "rank $r: no UC" || return
+    done
+    log=error
+    ranks 2 "$build/${endless[0]}" "${endless[@]:1}"
+    sleep 4
+    tc qdisc add dev eth0 root netem loss 2% || return
+    gone -1 40 'peer_lost: .*was lost'
+    status=$?
+    tc qdisc del dev eth0 root
+    return "$status"
+}
+
 # jaccl MATRIX COMMAND...: two ranks whose devices are said as mlx.launch says them.
 jaccl()
 {

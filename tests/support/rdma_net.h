@@ -9,6 +9,9 @@
 void rdma_net_open(struct net *net, size_t eager_bytes);
 /* The same where everything is sealed. */
 void rdma_net_open_sealed(struct net *net, size_t eager_bytes);
+/* Both over queue pairs of kind UC. */
+void rdma_net_open_uc(struct net *net, size_t eager_bytes);
+void rdma_net_open_sealed_uc(struct net *net, size_t eager_bytes);
 /* Two cables between each two ranks: the devices fake0 and fake1; and all of four, sealed. */
 enum { RDMA_NET_CABLES = 4 };
 void rdma_net_open_cables(struct net *net, size_t eager_bytes);

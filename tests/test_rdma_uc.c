@@ -1,0 +1,311 @@
+/* test_rdma_uc.c - over queue pairs of kind UC what is lost is found, and nothing is corrupted. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 120, needs libibverbs */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sodium.h>
+#include <string.h>
+
+#include "core/base.h"
+#include "fake_verbs/fake.h"
+#include "loop/state.h"
+#include "rdma/link.h"
+#include "support/rdma_net.h"
+#include "support/tcp_net.h"
+
+enum { EAGER = 65536, MIB = 1 << 20, PATIENCE_MS = 60 * 1000 };
+
+static const struct net_subject subjects[] = {{"rdma", rdma_net_open},
+                                              {"sealed rdma", rdma_net_open_sealed}};
+
+static struct net net;
+
+static void open_two(const struct net_subject *subject)
+{
+    net_subject = subject;
+    fake_setup_uc();
+    net_open(&net, 2, EAGER);
+}
+
+static int open_plain(void **state)
+{
+    (void)state;
+    open_two(&subjects[0]);
+    return 0;
+}
+
+static int open_sealed(void **state)
+{
+    (void)state;
+    open_two(&subjects[1]);
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    net_close(&net);
+    rdma_net_check_clean();
+    return 0;
+}
+
+static struct tci_rdma_link *link_of(uint32_t rank)
+{
+    return ((struct tci_rdma *)net.nodes[rank].transport)->links[1 - rank];
+}
+
+static bool is_told(const char *text)
+{
+    return strstr(net.nodes[0].error.pub.message, text) != NULL ||
+           strstr(net.nodes[1].error.pub.message, text) != NULL;
+}
+
+static void turn_for(uint64_t ms)
+{
+    uint64_t end_ns = tci_loop_clock() + ms * TCI_NS_PER_MS;
+
+    while (tci_loop_clock() < end_ns)
+        net_turn(&net);
+}
+
+/* ---- Kinds ---- */
+
+static void a_card_without_rc_is_used_by_uc(void **state)
+{
+    const char *why;
+
+    (void)state;
+    net_exchange(&net, 100, 1);
+    net_exchange(&net, EAGER, 2);
+    net_exchange(&net, 3 * MIB + 5, 3);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_string_equal(tci_rdma_way(net.nodes[r].transport, 1 - r, &why), "RDMA");
+        assert_true(link_of(r)->is_uc);
+    }
+}
+
+static const char *devices_of[2];
+
+static void open_devices(struct net *opened, size_t eager_bytes)
+{
+    tcp_net_open(opened, eager_bytes);
+    for (uint32_t r = 0; r < 2; r++) {
+        struct net_node *node = &opened->nodes[r];
+        struct tci_rdma_config config = {.rank = r, .size = 2, .eager_bytes = eager_bytes};
+
+        assert_true(tci_rdma_options_parse(devices_of[r], &config.options));
+        node->transport = tci_rdma_open(opened->loop, &opened->context, node->transport, &config);
+    }
+}
+
+/* Whoever offers first, and both at once. */
+static void a_pair_of_which_one_has_no_rc_uses_uc(void **state)
+{
+    static const struct net_subject mixed = {"mixed", open_devices};
+    static const struct fake_device both[] = {
+        {.name = "rc", .ports = 1, .state = IBV_PORT_ACTIVE, .address = 0x0a4d0001},
+        {.name = "uc",
+         .is_uc_only = true,
+         .ports = 1,
+         .state = IBV_PORT_ACTIVE,
+         .address = 0x0a4d0002}};
+
+    (void)state;
+    for (uint32_t without = 0; without < 2; without++)
+        for (uint32_t first = 0; first < 3; first++) {
+            struct net_message send, recv;
+
+            net_close(&net);
+            devices_of[without] = "1,device=uc";
+            devices_of[1 - without] = "1,device=rc";
+            net_subject = &mixed;
+            fake_setup(both, TCI_LEN(both));
+            net_open(&net, 2, EAGER);
+            if (first < 2) {
+                net_recv(&net, &recv, 1 - first, first, 1, MIB);
+                net_turns(&net, 5);
+                net_send(&net, &send, first, 1 - first, 1, MIB);
+                net_finish(&net, &send, TC_OK);
+                net_finish(&net, &recv, TC_OK);
+            }
+            net_exchange(&net, 2 * MIB, 2);
+            assert_true(link_of(0)->is_uc && link_of(1)->is_uc);
+            assert_true(link_of(0)->state == TCI_RDMA_NEAR && link_of(1)->state == TCI_RDMA_NEAR);
+        }
+}
+
+/* ---- What is lost ---- */
+
+static void wait_for_loss(void)
+{
+    uint64_t end_ns = tci_loop_clock() + PATIENCE_MS * TCI_NS_PER_MS;
+
+    while (net.nodes[0].losses == 0 || net.nodes[1].losses == 0) {
+        assert_true(tci_loop_clock() < end_ns);
+        net_turn(&net);
+    }
+}
+
+/* What is sent again and again, in both directions; the n-th of a kind is lost.  Nobody takes what
+ * has come in half, or in another's place, for whole. */
+static void lose_one(int opcode, unsigned nth, size_t len)
+{
+    enum { COUNT = 6 };
+    static struct net_message sends[2][COUNT], recvs[2][COUNT];
+
+    net_exchange(&net, 1000, 1);
+    fake_fate(opcode, nth, FAKE_IS_LOST, IBV_WC_SUCCESS);
+    for (unsigned i = 0; i < COUNT; i++)
+        for (uint32_t r = 0; r < 2; r++) {
+            net_recv(&net, &recvs[r][i], r, 1 - r, 10 + i, len + i);
+            net_send(&net, &sends[r][i], r, 1 - r, 10 + i, len + i);
+        }
+    wait_for_loss();
+    for (unsigned i = 0; i < COUNT; i++)
+        for (uint32_t r = 0; r < 2; r++) {
+            net_wait(&net, &sends[r][i].xfer);
+            net_wait(&net, &recvs[r][i].xfer);
+            assert_true(recvs[r][i].xfer.status == TC_ERR_PEER_LOST ||
+                        net_is_intact(&recvs[r][i]));
+            net_free(&sends[r][i]);
+            net_free(&recvs[r][i]);
+        }
+}
+
+static void reopen(void)
+{
+    const struct net_subject *subject = net_subject;
+
+    net_close(&net);
+    rdma_net_check_clean();
+    open_two(subject);
+}
+
+static void a_lost_one_is_found_by_the_next(void **state)
+{
+    (void)state;
+    for (unsigned nth = 1; nth < 8; nth += 3) {
+        lose_one(IBV_WR_SEND, nth, 3000);
+        assert_true(is_told("was lost") || is_told("does not open"));
+        reopen();
+        lose_one(IBV_WR_RDMA_WRITE_WITH_IMM, nth, MIB + MIB / 2);
+        assert_true(is_told("was lost") || is_told("does not open"));
+        reopen();
+    }
+}
+
+/* One message, and nothing behind it. */
+static void lose_last(int opcode, unsigned nth, size_t len)
+{
+    struct net_message send, recv;
+
+    net_exchange(&net, 1000, 1);
+    turn_for(5);
+    net_recv(&net, &recv, 1, 0, 7, len);
+    net_turns(&net, 5);
+    fake_fate(opcode, nth, FAKE_IS_LOST, IBV_WC_SUCCESS);
+    net_send(&net, &send, 0, 1, 7, len);
+    wait_for_loss();
+    net_wait(&net, &send.xfer);
+    net_wait(&net, &recv.xfer);
+    assert_int_equal(recv.xfer.status, TC_ERR_PEER_LOST);
+    assert_true(is_told("was lost") || is_told("does not open"));
+    net_free(&send);
+    net_free(&recv);
+}
+
+static void behind_the_last_one_a_question_finds_it(void **state)
+{
+    (void)state;
+    lose_last(IBV_WR_SEND, 1, 100);
+    reopen();
+    lose_last(IBV_WR_SEND, 3, 20000); /* the last of three parts */
+    reopen();
+    lose_last(IBV_WR_RDMA_WRITE_WITH_IMM, net_subject == &subjects[0] ? 2 : 8, 2 * MIB);
+}
+
+/* The sender of a large message knows that all of it has come, not that it was sent. */
+static void a_send_waits_until_its_message_has_come(void **state)
+{
+    struct net_message send, recv;
+
+    (void)state;
+    net_exchange(&net, 1000, 1);
+    net_recv(&net, &recv, 1, 0, 7, 2 * MIB);
+    net_turns(&net, 5);
+    fake_fate(IBV_WR_RDMA_WRITE_WITH_IMM, 1, FAKE_IS_LOST, IBV_WC_SUCCESS);
+    net_send(&net, &send, 0, 1, 7, 2 * MIB);
+    wait_for_loss();
+    assert_int_equal(send.xfer.status, TC_ERR_PEER_LOST);
+    net_wait(&net, &send.xfer);
+    net_wait(&net, &recv.xfer);
+    net_free(&send);
+    net_free(&recv);
+}
+
+static void a_lost_hello_means_tcp(void **state)
+{
+    const char *why;
+
+    (void)state;
+    for (unsigned nth = 1; nth < 3; nth++) {
+        fake_fate(IBV_WR_SEND, nth, FAKE_IS_LOST, IBV_WC_SUCCESS);
+        net_exchange(&net, 1000, 1);
+        net_exchange(&net, MIB, 2);
+        for (uint32_t r = 0; r < 2; r++)
+            assert_string_equal(tci_rdma_way(net.nodes[r].transport, 1 - r, &why), "tcp");
+        assert_int_equal(net.nodes[0].losses + net.nodes[1].losses, 0);
+        reopen();
+    }
+}
+
+/* ---- Rest ---- */
+
+/* Questions end once they are answered. */
+static void an_idle_pair_is_silent(void **state)
+{
+    uint64_t sends;
+
+    (void)state;
+    net_exchange(&net, 1000, 1);
+    turn_for(500);
+    sends = fake_counts().sends;
+    turn_for(500);
+    assert_int_equal(fake_counts().sends, sends);
+    assert_int_equal(tci_loop_pass(net.loop), 0);
+    assert_true(tci_loop_may_sleep(net.loop));
+    tci_wake_rise(net.loop);
+}
+
+#define CASE(test)   cmocka_unit_test_setup_teardown(test, open_plain, close_all)
+#define SEALED(test)                                                                               \
+    {                                                                                              \
+        "sealed: " #test, test, open_sealed, close_all, NULL                                       \
+    }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(a_card_without_rc_is_used_by_uc),
+        CASE(a_pair_of_which_one_has_no_rc_uses_uc),
+        CASE(a_lost_one_is_found_by_the_next),
+        CASE(behind_the_last_one_a_question_finds_it),
+        CASE(a_send_waits_until_its_message_has_come),
+        CASE(a_lost_hello_means_tcp),
+        CASE(an_idle_pair_is_silent),
+        SEALED(a_card_without_rc_is_used_by_uc),
+        SEALED(a_lost_one_is_found_by_the_next),
+        SEALED(behind_the_last_one_a_question_finds_it),
+        SEALED(an_idle_pair_is_silent),
+    };
+
+    if (sodium_init() < 0)
+        return 1;
+    tci_verbs_put(&fake_verbs);
+    return cmocka_run_group_tests_name("rdma uc", tests, NULL, NULL);
+}
