@@ -40,6 +40,8 @@ static bool use_count(struct tci_rdma_link *link)
 
     if (more > link->works_put - link->works_done)
         return false;
+    if (link->is_uc)
+        link->acked = link->had;
     if (more > 0)
         tci_rdma_on_done(link, (link->had - 1) % TCI_RDMA_QUEUE);
     return true;
