@@ -28,9 +28,7 @@ static int check_fake(void **state)
 int main(void)
 {
     static const struct net_subject subjects[] = {{"rdma", rdma_net_open},
-                                                  {"sealed rdma", rdma_net_open_sealed},
-                                                  {"rdma, UC", rdma_net_open_uc},
-                                                  {"sealed rdma, UC", rdma_net_open_sealed_uc}};
+                                                  {"sealed rdma", rdma_net_open_sealed}};
     const char *kind = getenv("TCDIST_TEST_VERBS");
     int failed = sodium_init() < 0;
 

@@ -170,8 +170,7 @@ static void lose_one(int opcode, unsigned nth, size_t len)
         for (uint32_t r = 0; r < 2; r++) {
             net_wait(&net, &sends[r][i].xfer);
             net_wait(&net, &recvs[r][i].xfer);
-            assert_true(recvs[r][i].xfer.status == TC_ERR_PEER_LOST ||
-                        net_is_intact(&recvs[r][i]));
+            assert_true(recvs[r][i].xfer.status == TC_ERR_PEER_LOST || net_is_intact(&recvs[r][i]));
             net_free(&sends[r][i]);
             net_free(&recvs[r][i]);
         }
@@ -282,7 +281,7 @@ static void an_idle_pair_is_silent(void **state)
     tci_wake_rise(net.loop);
 }
 
-#define CASE(test)   cmocka_unit_test_setup_teardown(test, open_plain, close_all)
+#define CASE(test) cmocka_unit_test_setup_teardown(test, open_plain, close_all)
 #define SEALED(test)                                                                               \
     {                                                                                              \
         "sealed: " #test, test, open_sealed, close_all, NULL                                       \

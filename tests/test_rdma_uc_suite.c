@@ -1,0 +1,41 @@
+/* test_rdma_uc_suite.c - what every transport must do, over queue pairs of kind UC. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 300, needs libibverbs */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sodium.h>
+
+#include "core/base.h"
+#include "fake_verbs/fake.h"
+#include "support/rdma_net.h"
+
+static int check_fake(void **state)
+{
+    (void)state;
+    rdma_net_check_clean();
+    return 0;
+}
+
+int main(void)
+{
+    static const struct net_subject subjects[] = {{"rdma, UC", rdma_net_open_uc},
+                                                  {"sealed rdma, UC", rdma_net_open_sealed_uc}};
+    int failed = sodium_init() < 0;
+
+    tci_verbs_put(&fake_verbs);
+    fake_setup_usual();
+    for (size_t k = 0; k < TCI_LEN(subjects); k++) {
+        net_subject = &subjects[k];
+        print_message("%s:\n", net_subject->name);
+        failed += _cmocka_run_group_tests("messages", transport_suite, transport_suite_count, NULL,
+                                          check_fake);
+        failed +=
+            _cmocka_run_group_tests("ends", transport_ends, transport_ends_count, NULL, check_fake);
+    }
+    return failed;
+}
