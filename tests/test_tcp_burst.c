@@ -1,4 +1,4 @@
-/* test_tcp_burst.c - messages that are posted together share system calls. */
+/* test_tcp_burst.c - messages posted together share system calls, and urgent ones wait little. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +18,9 @@
 /* As many as a program with a bucket of gradients for each layer has in flight.  How many calls
  * they take depends on the system's buffers; without any gathering it is one each. */
 enum { MANY = 64, EAGER = 64 * 1024, CALLS_MAX = MANY / 4 };
+
+/* An urgent message waits for a piece, and what of others is on the way.  Bytes. */
+enum { BULK = 4, BULK_BYTES = 8 * 1024 * 1024, LITTLE = 384 * 1024 };
 
 static unsigned writes, reads;
 
@@ -71,11 +74,65 @@ static void small_messages_of_one_turn_leave_and_come_together(void **state)
     net_close(&net);
 }
 
+/* Large messages both ways, many enough that they do not end before the test does. */
+static void post_bulk(struct net *net, struct net_message *sends, struct net_message *recvs)
+{
+    for (unsigned i = 0; i < BULK; i++) {
+        uint32_t from = i % 2;
+
+        net_recv(net, &recvs[i], 1 - from, from, 100 + i, BULK_BYTES);
+        net_send(net, &sends[i], from, 1 - from, 100 + i, BULK_BYTES);
+    }
+}
+
+/* What rank 1 has received while one urgent message came to it. */
+static uint64_t overtaken_by(struct net *net, uint64_t tag)
+{
+    struct net_message send, recv;
+    uint64_t before = net_stats(net, 1).bytes_received, after;
+
+    net_prepare(&recv, false, 0, tag, 4096);
+    net_prepare(&send, true, 1, tag, 4096);
+    recv.xfer.priority = send.xfer.priority = 10;
+    net_post(net, &recv, 1);
+    net_post(net, &send, 0);
+    net_wait(net, &recv.xfer);
+    after = net_stats(net, 1).bytes_received;
+    net_finish(net, &recv, TC_OK);
+    net_finish(net, &send, TC_OK);
+    return after - before;
+}
+
+static void an_urgent_message_waits_for_little_where_one_was_before(void **state)
+{
+    static struct net_message sends[BULK], recvs[BULK];
+    struct net net;
+
+    (void)state;
+    net_open(&net, 2, EAGER);
+    net_exchange(&net, 8, 1000);
+    post_bulk(&net, sends, recvs);
+    net_turns(&net, 2);
+    (void)overtaken_by(&net, 1);
+    net_turns(&net, 2);
+
+    for (uint64_t tag = 2; tag < 6; tag++)
+        assert_true(overtaken_by(&net, tag) <= LITTLE);
+    assert_int_equal(recvs[BULK - 1].xfer.status, TC_PENDING);
+
+    for (unsigned i = 0; i < BULK; i++) {
+        net_finish(&net, &sends[i], TC_OK);
+        net_finish(&net, &recvs[i], TC_OK);
+    }
+    net_close(&net);
+}
+
 int main(void)
 {
     static const struct net_subject subject = {"tcp", tcp_net_open};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_messages_of_one_turn_leave_and_come_together),
+        cmocka_unit_test(an_urgent_message_waits_for_little_where_one_was_before),
     };
 
     net_subject = &subject;

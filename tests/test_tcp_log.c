@@ -30,7 +30,7 @@ static void add_and_send(struct tci_log *log, int count)
 static void goes_on_from(const struct tci_log *log, uint64_t position)
 {
     struct iovec parts[PARTS];
-    int count = tci_log_parts(log, parts, PARTS);
+    int count = tci_log_parts(log, parts, PARTS, SIZE_MAX);
 
     for (int i = 0; i < count; i++)
         for (size_t k = 0; k < parts[i].iov_len; k++)

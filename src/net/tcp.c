@@ -3,6 +3,7 @@
 #include "net/tcp.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,6 +20,16 @@ void tci_tcp_complete(struct tci_tcp *tcp, struct tci_xfer *xfer, tc_status_t st
     TC_ASSERT(tcp->live > 0);
     tcp->live--;
     tci_cq_push(xfer->cq, xfer, status);
+}
+
+void tci_tcp_note_urgency(struct tci_tcp *tcp, const struct tci_xfer *xfer)
+{
+    if (xfer->len > tcp->eager_max) {
+        tcp->bulk_priority = xfer->priority;
+        tcp->short_for -= tcp->short_for > 0;
+    } else if (xfer->priority > tcp->bulk_priority) {
+        tcp->short_for = TCI_TCP_SHORT_FOR;
+    }
 }
 
 bool tci_tcp_admit(struct tci_tcp *tcp, uint32_t peer, const struct tci_key *key,
@@ -432,6 +443,7 @@ static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
     tcp->is_ring = result->is_ring;
     tci_tcp_listen_init(tcp);
     tcp->passes = 1;
+    tcp->bulk_priority = INT_MAX;
     tcp->source =
         (struct tci_source){.poll = poll_links, .arm = arm_links, .expects = expects_more};
     tcp->probe.fn = tci_tcp_on_probe_timer;

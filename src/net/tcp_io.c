@@ -8,8 +8,16 @@
 
 #include "core/assert.h"
 
-/* One poll of a link ends after this much, so that the turn stays below a millisecond. */
-enum { READS_MAX = 8, READ_MAX_BYTES = 2 * 1024 * 1024 };
+/* One poll of a link ends after so many, or as much as a turn carries. */
+enum { READS_MAX = 8 };
+
+/* More than the peer writes in a short turn, so that nothing piles up between the two. */
+static size_t read_max(const struct tci_tcp *tcp)
+{
+    size_t most = tci_tcp_turn_bytes(tcp);
+
+    return most < TCI_TCP_TURN ? 2 * most : most;
+}
 
 /* Payloads that are at least so long are read to their place, shorter ones with their
  * neighbours into the input buffer: the copy costs less than another system call. */
@@ -36,7 +44,7 @@ static void prepare(struct tci_link *link, struct reading *reading)
 {
     struct tci_tcp *tcp = link->tcp;
     struct tci_rx *rx = &link->rx;
-    size_t left = (size_t)rx->left;
+    size_t left = (size_t)rx->left, most = tci_tcp_turn_bytes(tcp);
     struct tci_xfer *xfer = rx->xfer;
 
     *reading = (struct reading){0};
@@ -47,11 +55,12 @@ static void prepare(struct tci_link *link, struct reading *reading)
     }
     if (rx->mode == TCI_RX_XFER && xfer->fold == NULL) {
         reading->iov[0].iov_base = (uint8_t *)xfer->data + rx->place.at;
-        reading->iov[0].iov_len = tci_min(left, READ_MAX_BYTES);
+        reading->iov[0].iov_len = tci_min(left, most);
     } else if (rx->mode == TCI_RX_EARLY) {
         reading->iov[0] = (struct iovec){rx->early->payload + rx->early->filled, left};
     } else {
-        reading->iov[0] = (struct iovec){tcp->staging, tci_min(left, TCI_TCP_STAGING)};
+        reading->iov[0] =
+            (struct iovec){tcp->staging, tci_min(tci_min(left, TCI_TCP_STAGING), most)};
     }
     reading->count = 1;
     if (reading->iov[0].iov_len == left)
@@ -161,11 +170,10 @@ static const char *take(struct tci_link *link, const struct reading *reading, si
 
 unsigned tci_link_read(struct tci_link *link)
 {
-    size_t bytes = 0;
+    size_t bytes = 0, most = read_max(link->tcp);
     unsigned reads;
 
-    for (reads = 0; (reads < READS_MAX && bytes < READ_MAX_BYTES) || tci_link_has_input(link);
-         reads++) {
+    for (reads = 0; (reads < READS_MAX && bytes < most) || tci_link_has_input(link); reads++) {
         struct reading reading;
         size_t asked = 0;
         const char *wrong;

@@ -148,19 +148,20 @@ void tci_log_add_payload(struct tci_log *log, struct tci_xfer *xfer, const uint8
 
 /* ---- Sending ---- */
 
-int tci_log_parts(const struct tci_log *log, struct iovec *parts, int max)
+int tci_log_parts(const struct tci_log *log, struct iovec *parts, int max, size_t bytes)
 {
     uint64_t from = log->sent;
     int count = 0;
 
-    for (uint64_t at = log->next; at != log->last && count < max; at++) {
+    for (uint64_t at = log->next; at != log->last && count < max && bytes > 0; at++) {
         const struct tci_span *span = tci_log_span(log, at);
         const uint8_t *data = span->data != NULL ? span->data : ring_at(log, span->at);
         uint64_t skip = from - span->begin;
+        size_t len = tci_min((size_t)(span->len - skip), bytes);
 
-        parts[count++] =
-            (struct iovec){(void *)(uintptr_t)(data + skip), (size_t)(span->len - skip)};
+        parts[count++] = (struct iovec){(void *)(uintptr_t)(data + skip), len};
         from = span->begin + span->len;
+        bytes -= len;
     }
     return count;
 }

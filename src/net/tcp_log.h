@@ -72,8 +72,8 @@ void tci_log_add(struct tci_log *log, size_t len);
 void tci_log_add_payload(struct tci_log *log, struct tci_xfer *xfer, const uint8_t *data,
                          size_t len, size_t later);
 
-/* What is to be sent next, in up to `max` parts; how many. */
-int tci_log_parts(const struct tci_log *log, struct iovec *parts, int max);
+/* What is to be sent next, in up to `max` parts, and up to `bytes` of it; how many parts. */
+int tci_log_parts(const struct tci_log *log, struct iovec *parts, int max, size_t bytes);
 /* So many bytes of it were sent; may release. */
 void tci_log_sent(struct tci_log *log, size_t len);
 /* The peer has everything up to here; may release.  False: it cannot have. */

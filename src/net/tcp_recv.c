@@ -202,6 +202,7 @@ void tci_tcp_post_recv(struct tci_transport *self, struct tci_xfer *xfer)
 
     TC_ASSERT(!xfer->is_send && xfer->status == TC_PENDING && xfer->peer < tcp->size);
     memset(xfer->room, 0, sizeof(xfer->room));
+    tci_tcp_note_urgency(tcp, xfer);
     tcp->live++;
     if (xfer->peer == tcp->rank) {
         recv_from_self(tcp, xfer);

@@ -10,8 +10,6 @@
 #include "core/alloc.h"
 #include "core/assert.h"
 
-enum { SEND_MAX_BYTES = 2 * 1024 * 1024 };
-
 /* Payloads up to this go into the log with their header: that costs less than another part. */
 enum { COPY_AT_ONCE = 4096, PARTS_MAX = 64, KEPT_MORE = 1024 * 1024 };
 
@@ -192,7 +190,7 @@ static bool start_frame(struct tci_link *link, struct tci_flow *flow, struct tci
     struct tci_link *main = link->main;
 
     if (!is_small)
-        length = tci_min(length, TCI_TCP_SEGMENT);
+        length = tci_min(length, tci_tcp_piece_bytes(link->tcp));
     if (is_short ? !put_short(link, xfer) : !tci_link_put_piece(link, xfer, done, length))
         return false;
     if (is_small) {
@@ -214,7 +212,7 @@ static bool start_frame(struct tci_link *link, struct tci_flow *flow, struct tci
 static size_t write_some(struct tci_link *link)
 {
     struct iovec parts[PARTS_MAX];
-    int count = tci_log_parts(&link->log, parts, PARTS_MAX);
+    int count = tci_log_parts(&link->log, parts, PARTS_MAX, tci_tcp_turn_bytes(link->tcp));
     ssize_t sent = tci_link_writev(link, parts, count);
 
     if (sent < 0) {
@@ -246,6 +244,8 @@ static bool start_next(struct tci_link *link)
     if (first == NULL || !has_log_room(link))
         return false;
     flow = tci_container_of(first, struct tci_flow, link);
+    if (tci_log_unsent(&link->log) > COPY_AT_ONCE && !is_eager(link->tcp, flow->xfers.head))
+        return false;
     tci_list_del(&flow->link);
     place_flow(link, flow);
     return start_frame(link, flow, flow->xfers.head);
@@ -279,7 +279,8 @@ static bool start_beside(struct tci_link *side)
 bool tci_link_flush(struct tci_link *link)
 {
     /* A piece each, where several connections share them. */
-    size_t most = link->main->side_count > 0 ? TCI_TCP_SEGMENT : SEND_MAX_BYTES;
+    size_t most =
+        link->main->side_count > 0 ? tci_tcp_piece_bytes(link->tcp) : tci_tcp_turn_bytes(link->tcp);
     size_t bytes = 0, sent = 1;
 
     if (link->state != TCI_LINK_UP)
@@ -421,6 +422,7 @@ void tci_tcp_post_send(struct tci_transport *self, struct tci_xfer *xfer)
 
     TC_ASSERT(xfer->is_send && xfer->status == TC_PENDING && xfer->peer < tcp->size);
     memset(xfer->room, 0, sizeof(xfer->room));
+    tci_tcp_note_urgency(tcp, xfer);
     tcp->live++;
     if (xfer->peer == tcp->rank) {
         send_to_self(tcp, xfer);
