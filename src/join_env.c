@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "join_env.h"
 
+#include <pthread.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "meet/meet.h"
 #include "net/addr.h"
 #include "net/row.h"
+#include "net/sock.h"
 
 /* ---- What a launcher says ------------------------------------------------------------------ */
 
@@ -42,13 +44,57 @@ static tc_status_t check_url(const struct tci_launch *launch, struct tci_error *
     return error->pub.status;
 }
 
-static tc_status_t check_socket(const struct tci_launch *launch, struct tci_error *error)
-{
-    int listens = 0;
-    socklen_t len = sizeof(listens);
+/* Where this process has last joined by its environment: what its launcher had made there before it
+ * began was for that group. */
+static struct {
+    pthread_mutex_t lock;
+    char url[sizeof(((struct tci_launch *)NULL)->url)];
+} past = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-    if (launch->listen_fd < 0 ||
-        (getsockopt(launch->listen_fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 && listens))
+static bool is_past(const char *url)
+{
+    bool is_same;
+
+    (void)pthread_mutex_lock(&past.lock);
+    is_same = strcmp(past.url, url) == 0;
+    (void)pthread_mutex_unlock(&past.lock);
+    return is_same;
+}
+
+static void remember(const char *url)
+{
+    (void)pthread_mutex_lock(&past.lock);
+    (void)snprintf(past.url, sizeof(past.url), "%s", url);
+    (void)pthread_mutex_unlock(&past.lock);
+}
+
+static bool listens(int fd)
+{
+    int does = 0;
+    socklen_t len = sizeof(does);
+
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &does, &len) == 0 && does != 0;
+}
+
+/* Rank 0's socket.  It has gone with an earlier group, and its number may be another's by now: then
+ * one is made at the same address. */
+static tc_status_t take_socket(const struct tci_launch *launch, int *fd_out,
+                               struct tci_error *error)
+{
+    struct tci_error unused = {.pub = {.status = TC_OK}};
+    struct tci_addr bound = {.len = 0};
+    struct tci_url url = {.port = 0};
+    int fd = launch->listen_fd;
+
+    *fd_out = fd;
+    if (fd >= 0 && is_past(launch->url)) {
+        tci_sock_local(fd, &bound);
+        (void)tci_url_parse(launch->url, &url, &unused);
+        if (!listens(fd) || bound.len == 0 || tci_addr_port(&bound) != url.port)
+            *fd_out = -1;
+        return TC_OK;
+    }
+    if (fd < 0 || listens(fd))
         return TC_OK;
     tci_error_set(error, TC_ERR_INVALID_ARG, -1, 0, "dist_init_env",
                   "TCDIST_RENDEZVOUS_FD is \"%.80s\": that is no listening socket of this process: "
@@ -78,10 +124,10 @@ tc_status_t tci_join_launch(const struct tci_launch *launch, tc_dist_options *op
     options->world_size = launch->size;
     if (launch->size == 1)
         return TC_OK;
-    if (check_url(launch, error) != TC_OK || check_socket(launch, error) != TC_OK)
+    if (check_url(launch, error) != TC_OK ||
+        take_socket(launch, &options->listen_fd, error) != TC_OK)
         return error->pub.status;
     options->rendezvous_url = launch->url;
-    options->listen_fd = launch->listen_fd;
     if (launch->listen_url[0] != '\0')
         options->listen_url = launch->listen_url;
     if (launch->advertise[0] != '\0' && launch->rank == 0)
@@ -94,7 +140,7 @@ tc_status_t tci_join_launch(const struct tci_launch *launch, tc_dist_options *op
     how->meeting.ports = launch->ports;
     how->meeting.is_loose = launch->is_loose;
     how->meeting.is_local = launch->is_local;
-    how->meeting.is_up = launch->is_up;
+    how->meeting.is_up = launch->is_up && !is_past(launch->url);
     hash_job(launch->job, how->meeting.job);
     return TC_OK;
 }
@@ -178,6 +224,7 @@ tc_future *tci_join_env(tc_context *context, const tc_dist_options *options, tc_
         mine.rendezvous_url = NULL;
     mine.backend = options->backend;
     say(&launch);
+    remember(launch.url);
     return tci_join(context, &mine, &how, out);
 }
 
@@ -237,6 +284,7 @@ tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out)
         if (read_paths(&launch, &paths, &error) != TC_OK)
             return tci_error_publish(&error);
     }
+    remember(launch.url);
     joined = tci_join(context, &options, &how, out);
     tci_paths_fini(&paths);
     status = tc_future_wait(joined, -1);

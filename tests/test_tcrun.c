@@ -61,6 +61,21 @@ static void rank_0_inherits_the_listening_socket(void **state)
     tool_close(&run);
 }
 
+/* The socket is gone with the first group, the address is not. */
+static void ranks_may_join_again(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL, TCRUN("-n", "3", self_path, "--join-twice"));
+    tool_finish(&run);
+
+    assert_string_equal(run.err.data, "");
+    assert_int_equal(run.exit_code, 0);
+    assert_int_equal(tool_count(run.out.data, "] joined\n"), 6);
+    tool_close(&run);
+}
+
 static void a_given_rendezvous_is_passed_on_without_a_socket(void **state)
 {
     struct tool_run run;
@@ -512,22 +527,27 @@ static int meet(void)
     return 0;
 }
 
-/* A program that has a key of its own, or none. */
-static int join(const char *key)
+/* A program that has a key of its own, or none, and joins so many times. */
+static int join(const char *key, int times)
 {
     tc_context *context = NULL;
-    tc_dist_ctx *group = NULL;
     tc_config config;
 
     tc_config_default(&config);
     config.key = key;
     config.key_bytes = key == NULL ? 0 : strlen(key);
-    if (tc_init_config(&config, &context) != TC_OK || tc_dist_init_env(context, &group) != TC_OK) {
-        puts(tc_last_error()->message);
+    if (tc_init_config(&config, &context) != TC_OK)
         return 1;
+    for (int k = 0; k < times; k++) {
+        tc_dist_ctx *group = NULL;
+
+        if (tc_dist_init_env(context, &group) != TC_OK) {
+            puts(tc_last_error()->message);
+            return 1;
+        }
+        puts("joined");
+        (void)tc_dist_finalize(group);
     }
-    puts("joined");
-    (void)tc_dist_finalize(group);
     tc_shutdown(context);
     return 0;
 }
@@ -538,6 +558,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_know_their_place),
         cmocka_unit_test(rank_0_inherits_the_listening_socket),
+        cmocka_unit_test(ranks_may_join_again),
         cmocka_unit_test(a_given_rendezvous_is_passed_on_without_a_socket),
         cmocka_unit_test(ranks_share_a_key_that_is_made_for_the_job),
         cmocka_unit_test(a_key_may_come_from_a_file),
@@ -558,7 +579,9 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "--meet") == 0)
         return meet();
     if (argc > 1 && strcmp(argv[1], "--join") == 0)
-        return join(argc > 2 ? argv[2] : NULL);
+        return join(argc > 2 ? argv[2] : NULL, 1);
+    if (argc > 1 && strcmp(argv[1], "--join-twice") == 0)
+        return join(NULL, 2);
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
         return 1;
     self_path = self;

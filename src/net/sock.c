@@ -97,6 +97,8 @@ tc_status_t tci_sock_adopt_listener(int fd, struct tci_addr *bound_out, struct t
                       "descriptor %d is no listening TCP socket", fd);
         return TC_ERR_INVALID_ARG;
     }
+    /* What is accepted has it, too, and does not keep a later group from the address. */
+    set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return tci_error_system(error, TC_ERR_TRANSPORT, "make a listening socket non-blocking");
     return TC_OK;

@@ -36,12 +36,16 @@ int rendezvous_listen(struct rendezvous *rendezvous, const char *address, unsign
     struct sockaddr_storage addr;
     socklen_t len = sizeof addr;
     int fd, error = getaddrinfo(address, "0", &hints, &list);
+    /* Of what is accepted: it does not keep the port from a later group.  Not before bind(): two
+     * sockets could be given one port. */
+    const int reuses = 1;
 
     rendezvous->fd = -1;
     if (error != 0)
         return error == EAI_SYSTEM ? errno : EADDRNOTAVAIL;
     fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     error = fd < 0 || bind(fd, list->ai_addr, list->ai_addrlen) != 0 ||
+                    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuses, sizeof reuses) != 0 ||
                     listen(fd, SOMAXCONN) != 0 ||
                     getsockname(fd, (struct sockaddr *)&addr, &len) != 0
                 ? fail_closing(fd)
