@@ -208,7 +208,7 @@ bool tci_rdma_put(struct tci_rdma_link *link, struct tci_rdma_head *head, const 
     head->ack = link->told = link->taken;
     head->consumed = link->consumed_told = link->consumed;
     tci_rdma_head_encode(head, slot);
-    if (head->len > 0)
+    if (payload != NULL)
         memcpy(slot + TCI_RDMA_HEAD, payload, head->len);
     if (link->crypt != NULL)
         bytes = tci_rdma_seal_record(link, slot, bytes);
