@@ -49,7 +49,11 @@ void tci_comm_ended(struct tci_comm *comm, uint32_t peer, const struct tci_notic
         tci_op_fail(tag->op, &error, false);
         return;
     }
-    if (use == 0 || !tag->is_counted || tag->uses >= use)
+    if (!tag->is_counted) {
+        tci_tag_kill(tag, 0, &error); /* who has failed refuses all that follows */
+        return;
+    }
+    if (use == 0 || tag->uses >= use)
         return; /* it was finished here, and that result stands; or it ends at its deadline */
     tci_tag_kill(tag, use, &error);
     if (tag->op == NULL && use == tag->uses + 1)

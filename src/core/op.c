@@ -209,7 +209,7 @@ void tci_op_fail(struct tci_op *op, const struct tci_error *error, bool tell)
     tci_error_copy(&op->error, error);
     op->error.pub.tag = op->args.tag;
     op->error.pub.operation = op->args.name;
-    op->tag->dead_use = op->key.use;
+    tci_tag_bury(op->tag, op->key.use);
     tci_trace_op_fail(op);
     if (op->comm->transport != NULL)
         op->comm->transport->ops->abort(op->comm->transport, &op->key, op->args.peer);
@@ -368,6 +368,21 @@ static void enroll(struct tci_op *op)
     tci_trace_op_enter(op);
 }
 
+/* All others hear of it, for they might count its uses, and wait. */
+static void refuse_spent(struct tci_op *op)
+{
+    struct tci_error error = {0};
+    char tag[48];
+
+    tci_error_set(&error, TC_ERR_INVALID_ARG, -1, op->args.tag, op->args.name,
+                  "%s: %s has failed before, and after more than %d other tags its uses are not "
+                  "counted, so late messages of the one that failed could meet another: use "
+                  "another tag",
+                  op->args.name, tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)),
+                  TCI_TAGS_IDLE_MAX);
+    tci_op_fail(op, &error, true);
+}
+
 void tci_op_enter(struct tci_op *op)
 {
     struct tci_comm *comm = op->comm;
@@ -384,6 +399,10 @@ void tci_op_enter(struct tci_op *op)
     }
     if (comm->error.pub.status != TC_OK) { /* without its lock: the loop alone writes it */
         tci_op_fail_as(op, &comm->error);
+        return;
+    }
+    if (op->tag->is_spent) {
+        refuse_spent(op);
         return;
     }
     tci_diagnose_arm(op);

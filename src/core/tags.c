@@ -128,6 +128,7 @@ static struct tci_tag *new_tag(struct tci_tags *tags, const struct tci_tag_name 
     tci_list_init(&tag->idle);
     tag->is_reserved = tag->is_running = tag->is_idle = tag->is_near = false;
     tag->is_counted = !tags->has_forgotten;
+    tag->is_spent = false;
     tag->op = NULL;
     tag->uses = tag->dead_use = 0;
     tag->done = (struct tci_done){.is_set = false};
@@ -165,7 +166,7 @@ static void leave_idle(struct tci_tags *tags, struct tci_tag *tag)
  * it: late messages of the failed use must not meet a later one. */
 static void enter_idle(struct tci_tags *tags, struct tci_tag *tag)
 {
-    if (tag->dead_use != 0 || tag->deaths != NULL || tag->foreign[0].peer >= 0 ||
+    if (tag->is_spent || tag->dead_use != 0 || tag->deaths != NULL || tag->foreign[0].peer >= 0 ||
         tag->foreign[1].peer >= 0)
         return;
     if (tci_space_is_ordered(tag->name.space)) {
@@ -366,7 +367,7 @@ bool tci_tags_is_forgotten(struct tci_tags *tags, const struct tci_tag_name *nam
 bool tci_tag_is_dead(const struct tci_tag *tag, uint32_t use)
 {
     if (use == 0 || !tag->is_counted)
-        return false;
+        return tag->is_spent;
     if (use <= tag->dead_use)
         return true;
     for (const struct tci_death *death = tag->deaths; death != NULL; death = death->next)
@@ -375,11 +376,18 @@ bool tci_tag_is_dead(const struct tci_tag *tag, uint32_t use)
     return false;
 }
 
+void tci_tag_bury(struct tci_tag *tag, uint32_t use)
+{
+    tag->dead_use = use;
+    tag->is_spent = !tag->is_counted;
+}
+
 void tci_tag_kill(struct tci_tag *tag, uint32_t use, const struct tci_error *error)
 {
     struct tci_death **at = &tag->deaths;
     struct tci_death *death = tci_alloc(sizeof(*death));
 
+    tag->is_spent = !tag->is_counted;
     if (death == NULL)
         return; /* it ends at its deadline */
     death->use = use;

@@ -13,7 +13,8 @@ struct tci_op;
 
 /* Idle tags that are remembered.  From the first that was forgotten on, new ones are not counted:
  * their use is 0, which stands for any, and a peer that is one operation ahead is taken for one
- * that is not. */
+ * that is not.  Nothing tells a failed use from a later one then, so there is none: the tag is
+ * spent. */
 enum { TCI_TAGS_IDLE_MAX = 65536 };
 
 /* Key of the table; no padding. */
@@ -60,6 +61,7 @@ struct tci_tag {
     bool is_reserved, is_running, is_idle; /* under the lock */
     bool is_near;                          /* in `near`, and not in the table */
     bool is_counted;
+    bool is_spent;                 /* not counted, and failed here or elsewhere */
     struct tci_op *op;             /* entered and not ended, or NULL */
     uint32_t uses;                 /* operations entered here */
     uint32_t dead_use;             /* uses up to this one have failed: drop their messages */
@@ -101,7 +103,11 @@ void tci_tags_end(struct tci_tags *tags, struct tci_tag *tag, bool release);
 
 /* Whether a use has failed, here or elsewhere: its messages are dropped.  Loop. */
 bool tci_tag_is_dead(const struct tci_tag *tag, uint32_t use);
-/* Remember that a use to come has ended elsewhere; without memory it is not.  Loop. */
+/* The use that is entered has failed: late messages of it, and of those before, are dropped.
+ * Loop. */
+void tci_tag_bury(struct tci_tag *tag, uint32_t use);
+/* Remember that a use to come has ended elsewhere, of a tag that is not counted all there will be:
+ * use is 0 then.  Without memory it is not.  Loop. */
 void tci_tag_kill(struct tci_tag *tag, uint32_t use, const struct tci_error *error);
 /* Why the use that is entered now has ended already; NULL: it has not.  The caller frees.  Loop. */
 struct tci_death *tci_tag_take_death(struct tci_tag *tag, uint32_t use);

@@ -1,0 +1,132 @@
+/* test_sim_spent.c - more tags than are counted: one that has failed is not used again. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 120, single */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/base.h"
+#include "group.h"
+#include "sim/world_sim.h"
+
+enum { MEMBERS = 4, AT_ONCE = 512 };
+
+static tc_future *sum(struct sim_world *world, uint32_t rank, uint64_t tag, float *data)
+{
+    return tc_allreduce_async(sim_group(world, rank), tag, data, data, 1, TC_DTYPE_F32,
+                              TC_REDUCE_SUM, NULL);
+}
+
+static void use_up_the_count(struct sim_world *world)
+{
+    static float data[MEMBERS][AT_ONCE];
+    static tc_future *futures[MEMBERS * AT_ONCE];
+
+    for (uint64_t tag = 0; tag <= TCI_TAGS_IDLE_MAX; tag += AT_ONCE) {
+        for (uint32_t i = 0; i < MEMBERS * AT_ONCE; i++)
+            futures[i] = sum(world, i % MEMBERS, tag + i / MEMBERS, &data[i % MEMBERS][i / MEMBERS]);
+        assert_true(sim_world_run(world, futures, MEMBERS * AT_ONCE, TCI_NEVER));
+        for (uint32_t i = 0; i < MEMBERS * AT_ONCE; i++) {
+            assert_int_equal(tc_future_test(futures[i]), TC_OK);
+            tc_future_release(futures[i]);
+        }
+    }
+}
+
+static void sum_on(struct sim_world *world, uint32_t rank, uint64_t tag, float *data,
+                   tc_status_t expected, int culprit)
+{
+    tc_future *future = sum(world, rank, tag, data);
+
+    assert_true(sim_world_run(world, &future, 1, TCI_NEVER));
+    assert_int_equal(tc_future_test(future), expected);
+    assert_int_equal(tc_future_error(future)->rank, culprit);
+    tc_future_release(future);
+}
+
+static void sum_on_all(struct sim_world *world, uint64_t tag, float each, tc_status_t expected)
+{
+    tc_future *futures[MEMBERS];
+    float data[MEMBERS];
+
+    for (uint32_t r = 0; r < MEMBERS; r++) {
+        data[r] = each;
+        futures[r] = sum(world, r, tag, &data[r]);
+    }
+    assert_true(sim_world_run(world, futures, MEMBERS, TCI_NEVER));
+    for (uint32_t r = 0; r < MEMBERS; r++) {
+        assert_int_equal(tc_future_test(futures[r]), expected);
+        assert_true(expected != TC_OK || data[r] == MEMBERS * each);
+        tc_future_release(futures[r]);
+    }
+}
+
+/* The last rank is late for a call that the others have given up: neither it nor what it sends may
+ * meet another call under that tag. */
+static void a_failed_tag_that_is_not_counted_is_not_used_again(void **state)
+{
+    struct sim_world *world = sim_world_new(MEMBERS, NULL);
+    tc_future *futures[MEMBERS - 1];
+    float data[MEMBERS] = {1, 1, 1, 1};
+    uint64_t tag = 5000000;
+
+    (void)state;
+    use_up_the_count(world);
+    for (uint32_t r = 0; r < MEMBERS - 1; r++)
+        futures[r] = sum(world, r, tag, &data[r]);
+    sim_world_run(world, futures, MEMBERS - 1, world->clock.now_ns + TCI_NS_PER_MS);
+    tc_future_cancel(futures[0]);
+    assert_true(sim_world_run(world, futures, MEMBERS - 1, TCI_NEVER));
+    for (uint32_t r = 0; r < MEMBERS - 1; r++) {
+        assert_int_equal(tc_future_test(futures[r]), TC_ERR_CANCELLED);
+        tc_future_release(futures[r]);
+    }
+
+    sum_on(world, MEMBERS - 1, tag, &data[MEMBERS - 1], TC_ERR_CANCELLED, 0);
+    sum_on_all(world, tag, 100, TC_ERR_INVALID_ARG);
+    sum_on_all(world, tag + 1, 100, TC_OK);
+    sum_on_all(world, tag + 1, 7, TC_OK);
+    assert_int_equal(sim_net_early(world->net), 0);
+    sim_world_free(world);
+}
+
+/* As before, but the late rank comes before it hears of the end. */
+static void one_that_comes_as_the_others_fail_meets_no_later_call(void **state)
+{
+    for (uint64_t at = 0; at < 20000; at += 1000) {
+        struct sim_world *world = sim_world_new(MEMBERS, NULL);
+        tc_future *futures[MEMBERS];
+        float data[MEMBERS] = {1, 1, 1, 1};
+
+        for (uint32_t r = 0; r < MEMBERS; r++) /* as if it had had so many */
+            sim_group(world, r)->comm.tags.has_forgotten = true;
+        for (uint32_t r = 0; r < MEMBERS - 1; r++)
+            futures[r] = sum(world, r, 9, &data[r]);
+        sim_world_run(world, futures, MEMBERS - 1, TCI_NS_PER_MS);
+        tc_future_cancel(futures[0]);
+        sim_world_run(world, futures, MEMBERS - 1, TCI_NS_PER_MS + at);
+        futures[MEMBERS - 1] = sum(world, MEMBERS - 1, 9, &data[MEMBERS - 1]);
+        assert_true(sim_world_run(world, futures, MEMBERS, TCI_NEVER));
+        for (uint32_t r = 0; r < MEMBERS; r++) {
+            assert_int_equal(tc_future_test(futures[r]), TC_ERR_CANCELLED);
+            tc_future_release(futures[r]);
+        }
+        sum_on_all(world, 9, 100, TC_ERR_INVALID_ARG);
+        sum_on_all(world, 10, 100, TC_OK);
+        sim_world_free(world);
+    }
+    (void)state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_failed_tag_that_is_not_counted_is_not_used_again),
+        cmocka_unit_test(one_that_comes_as_the_others_fail_meets_no_later_call),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
