@@ -107,6 +107,7 @@ tc_status_t tc_shutdown(tc_context *context)
     tci_loop_await(loop, are_groups_gone, context);
     tci_loop_call(loop, close_promises, context);
     tci_loop_await(loop, is_drained, loop);
+    atomic_store_explicit(&context->owes_turn, false, memory_order_relaxed);
     tci_loop_free(loop);
     context->exec = NULL;
     tci_trace_free(context->trace);

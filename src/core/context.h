@@ -20,6 +20,7 @@ struct tc_context {
     struct tci_process process;         /* that it was made in */
     struct tci_trace *trace;            /* owned */
     tc_config config;                   /* every field resolved: none is "not set" any more */
+    atomic_bool owes_turn;              /* the next wait turns the loop whatever it waits for */
     struct tci_pool futures;            /* of tc_future */
     struct tci_pool ops;                /* of struct tci_op */
     struct tci_scratch scratch;         /* loop thread */
@@ -55,6 +56,12 @@ void tci_context_end(tc_context *context);
 static inline bool tci_context_is_foreign(const tc_context *context)
 {
     return !tci_process_is_this(&context->process);
+}
+/* The next wait turns the loop, even where there is nothing to wait for: something else is. */
+static inline void tci_context_owe_turn(tc_context *context)
+{
+    /* relaxed: a hint */
+    atomic_store_explicit(&context->owes_turn, true, memory_order_relaxed);
 }
 /* What a call about it gives there; this thread's last error. */
 tc_status_t tci_context_refuse(const tc_context *context, const char *operation);

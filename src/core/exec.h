@@ -46,8 +46,9 @@ struct tci_exec_ops {
     /* The same from any thread; wakes a loop that sleeps. */
     void (*post_remote)(struct tci_exec *self, struct tci_task *task);
     /* The same, at once and within the call where the caller may turn the loop and nobody does;
-     * now_ns: the time that it is.  NULL: post_remote does. */
-    void (*run_or_post)(struct tci_exec *self, struct tci_task *task, uint64_t now_ns);
+     * now_ns: the time that it is.  True: the next wait is to turn the loop, though what it waits
+     * for may be there.  NULL: post_remote does. */
+    bool (*run_or_post)(struct tci_exec *self, struct tci_task *task, uint64_t now_ns);
     /* Run the task where user code runs: with no library frame below it but the turn. */
     void (*post_user)(struct tci_exec *self, struct tci_task *task);
     /* Arm or move a timer; -1 without memory.  Loop thread. */

@@ -286,6 +286,19 @@ static tc_status_t outcome_of(tc_future *future)
     return tci_error_publish(&future->error);
 }
 
+/* Where a call may end what it has begun nobody might ever have to wait, and to turn the loop. */
+static bool takes_owed_turn(const tc_future *future)
+{
+    tc_context *context = future->context;
+
+    /* relaxed: a hint */
+    if (context == NULL || !atomic_load_explicit(&context->owes_turn, memory_order_relaxed) ||
+        context->exec == NULL || context->exec->ops->is_here(context->exec))
+        return false;
+    atomic_store_explicit(&context->owes_turn, false, memory_order_relaxed);
+    return true;
+}
+
 tc_status_t tc_future_wait(tc_future *future, int timeout_ms)
 {
     struct tci_exec *exec;
@@ -294,7 +307,7 @@ tc_status_t tc_future_wait(tc_future *future, int timeout_ms)
         return tci_fail(TC_ERR_INVALID_ARG, "future_wait", "the future is NULL");
     if (tci_future_is_foreign(future))
         return tci_context_refuse(future->context, "future_wait");
-    if (timeout_ms == 0 || tci_future_is_settled(future))
+    if (timeout_ms == 0 || (tci_future_is_settled(future) && !takes_owed_turn(future)))
         return outcome_of(future);
     exec = future->context->exec;
     if (exec->ops->is_here(exec))
@@ -380,6 +393,7 @@ void tci_future_hook(tc_future *future, struct tci_future_hook *hook)
     }
     hook->task.fn = run_late_hook;
     exec->ops->post_remote(exec, &hook->task);
+    tci_context_owe_turn(future->context);
 }
 
 tc_status_t tc_future_then(tc_future *future, void (*fn)(tc_future *future, void *arg), void *arg)

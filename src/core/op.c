@@ -533,6 +533,7 @@ static void prepare(struct tci_op *op, struct tci_comm *comm)
 static tc_future *start(struct tci_op *op)
 {
     struct tci_comm *comm = op->comm;
+    tc_context *context = comm->context;
     const struct tci_op_args *args = &op->args;
     /* Whoever sends to itself has two operations under one tag: the receive has its own entry. */
     int32_t peer = args->is_from_self ? TCI_SELF_RECV : args->peer;
@@ -544,14 +545,14 @@ static tc_future *start(struct tci_op *op)
         status = tci_tags_reserve(&comm->tags, &name, &op->tag);
     if (status != TC_OK) {
         future = fail_start(comm, args, status, future);
-        forget_op(op, &comm->context->ops);
+        forget_op(op, &context->ops);
         return future;
     }
     atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
-    if (is_short(op) && comm->exec->ops->run_or_post != NULL)
-        comm->exec->ops->run_or_post(comm->exec, &op->task, op->begin_ns);
-    else
+    if (!is_short(op) || comm->exec->ops->run_or_post == NULL)
         comm->exec->ops->post_remote(comm->exec, &op->task);
+    else if (comm->exec->ops->run_or_post(comm->exec, &op->task, op->begin_ns))
+        tci_context_owe_turn(context);
     return future;
 }
 

@@ -139,7 +139,7 @@ uint64_t tci_loop_next_ns(struct tci_loop *loop); /* of the next timer */
  * until something was done. */
 void tci_loop_run(struct tci_loop *loop, const struct tci_waiter *waiter, bool is_once);
 /* Any thread. */
-void tci_loop_run_or_post(struct tci_exec *exec, struct tci_task *task, uint64_t now_ns);
+bool tci_loop_run_or_post(struct tci_exec *exec, struct tci_task *task, uint64_t now_ns);
 
 /* spin.c: the owner's.  A wait begins; something was done; nothing was: whether to look once more
  * instead of sleeping. */

@@ -12,8 +12,10 @@
 #define ASK_NS     (100 * TCI_NS_PER_US)
 /* Looks at the sources between two at the clock and at all else, while we spin: 0.3 us. */
 #define GLANCES 16
-/* Waits that may end without a whole turn, one after the other: then timers and all else, too. */
+/* Waits that may end without a whole turn, one after the other, and how long after the reactor was
+ * asked last: then timers, descriptors and all else, too. */
 #define SHORT_WAITS 16
+#define SHORT_NS    TCI_NS_PER_MS
 /* The clock of lap.c is behind by a tick of the system at most. */
 #define TICK_MAX_NS (20 * TCI_NS_PER_MS)
 /* ---- The parts of a turn -------------------------------------------------------------------- */
@@ -216,19 +218,32 @@ static bool is_done_by_glance(struct tci_loop *loop, const struct tci_waiter *wa
            waiter->is_done(waiter->arg);
 }
 
+/* Whether the next wait is to be a whole turn.  Whatever takes a short way has been begun by now,
+ * with the time of that: the clock need not be read. */
+static bool is_turn_due(const struct tci_loop *loop)
+{
+    return loop->short_waits >= SHORT_WAITS || loop->now_ns - loop->asked_ns >= SHORT_NS;
+}
+
+static void begin_turn(struct tci_loop *loop)
+{
+    loop->short_waits = 0;
+    if (loop->now_ns - loop->asked_ns >= SHORT_NS)
+        tci_loop_ask(loop, 0);
+}
+
 /* A waiter whose peers are as quick as this rank has what it waits for with the next message or
  * two: those are looked for first, and no more of a turn.  Whether that was all. */
 static bool is_done_shortly(struct tci_loop *loop, const struct tci_waiter *waiter)
 {
-    if (waiter->is_done == NULL || loop->calls != NULL || ++loop->short_waits > SHORT_WAITS) {
-        loop->short_waits = 0;
+    if (waiter->is_done == NULL || loop->calls != NULL)
         return false;
-    }
+    loop->short_waits++;
     loop->is_now_stale = true;
     for (unsigned i = 0; i < GLANCES && loop->user.head == NULL; i++) {
         bool is_new = run_tasks(take_queue(&loop->posted)) != 0;
 
-        if (is_new && waiter->is_done(waiter->arg))
+        if (is_new && loop->user.head == NULL && waiter->is_done(waiter->arg))
             return true;
         if (!tci_loop_is_drained(loop))
             return false;
@@ -249,7 +264,9 @@ void tci_loop_run(struct tci_loop *loop, const struct tci_waiter *waiter, bool i
     bool is_last = false;
 
     tci_spin_begin(&loop->spin);
-    if (!is_once && loop->mode != TC_LOOP_THREAD && is_done_shortly(loop, waiter))
+    if (is_turn_due(loop))
+        begin_turn(loop);
+    else if (!is_once && loop->mode != TC_LOOP_THREAD && is_done_shortly(loop, waiter))
         return;
     while (!loop->is_stopping) {
         unsigned events = loop->events;
@@ -280,14 +297,14 @@ void tci_loop_run(struct tci_loop *loop, const struct tci_waiter *waiter, bool i
 
 /* With MANUAL what is asked for need not wait for the turn, if no other thread is at it: a message
  * is on its way when the call returns.  What was posted before comes first. */
-void tci_loop_run_or_post(struct tci_exec *exec, struct tci_task *task, uint64_t now_ns)
+bool tci_loop_run_or_post(struct tci_exec *exec, struct tci_task *task, uint64_t now_ns)
 {
     struct tci_loop *loop = tci_loop_of(exec);
-    bool is_idle;
+    bool is_idle, owes_turn;
 
     if (loop->mode != TC_LOOP_MANUAL || !tci_loop_try_enter(loop)) {
         tci_wake_post(loop, task);
-        return;
+        return false;
     }
     /* The time is known, unless others have posted since, or turned the loop. */
     if (run_tasks(tci_inbox_take(&loop->inbox)) == 0) {
@@ -297,11 +314,13 @@ void tci_loop_run_or_post(struct tci_exec *exec, struct tci_task *task, uint64_t
     is_idle = loop->posted.head == NULL;
     task->fn(task);
     /* The peers may have been waiting for this alone: then that was all, and there is no wait. */
-    if (is_idle && loop->posted.head != NULL && loop->short_waits < SHORT_WAITS) {
+    if (is_idle && loop->posted.head != NULL && !is_turn_due(loop)) {
         loop->short_waits++;
         (void)run_tasks(take_queue(&loop->posted));
     }
     if (loop->calls != NULL)
         tci_loop_call_check(loop); /* no turn that follows may find anything else to do */
-    tci_loop_let_go(loop);         /* it was away, and is */
+    owes_turn = loop->user.head != NULL || is_turn_due(loop);
+    tci_loop_let_go(loop); /* it was away, and is */
+    return owes_turn;
 }
