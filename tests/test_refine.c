@@ -122,6 +122,50 @@ static void a_link_that_slows_down_changes_the_choice_of_all_at_one_call(void **
     sim_world_free(world);
 }
 
+static const char *started[RANKS_MAX];
+
+static void note_start(struct tci_comm *comm, const struct tci_call *call, const char *algorithm)
+{
+    (void)call;
+    started[comm->rank] = algorithm;
+}
+
+/* One of all ranks, as those in turn but for its tag; each rank has taken this plan. */
+static void call_with_a_tag(struct sim_world *world, const char *plan)
+{
+    static float data[RANKS_MAX][COUNT];
+    tc_future *futures[RANKS_MAX];
+
+    for (uint32_t r = 0; r < world->size; r++) {
+        tci_comm_of(sim_group(world, r))->on_start = note_start;
+        futures[r] = tc_allreduce_async(sim_group(world, r), 7, data[r], data[r], COUNT,
+                                        TC_DTYPE_F32, TC_REDUCE_MAX, NULL);
+        assert_string_equal(started[r], plan);
+    }
+    settle(world, futures, world->size);
+    sim_world_idle(world);
+}
+
+/* Whoever has just made an ordered call takes up nothing of it. */
+static void tagged_calls_keep_the_choices_of_the_beginning(void **state)
+{
+    enum { SIZE = 4, PART = 3 * TCI_REFINE_CALLS };
+    struct sim_world *world = open_world(SIZE, 0, 1);
+
+    (void)state;
+    call_with_a_tag(world, "direct");
+    call_in_turn(world, PART - 100);
+    slow_link(world, 2, 3, 300000);
+    call_in_turn(world, PART);
+    assert_string_equal(taken[0][2 * PART - 101]->name, "oneshot");
+    for (int i = 0; i < 3; i++) {
+        call_with_a_tag(world, "direct");
+        call_in_turn(world, 2);
+        assert_string_equal(taken[0][2 * PART - 99 + 2 * i]->name, "oneshot");
+    }
+    sim_world_free(world);
+}
+
 static void a_group_that_is_not_refined_keeps_its_choices(void **state)
 {
     struct sim_world *world = sim_world_new(4, NULL);
@@ -359,6 +403,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_link_that_slows_down_changes_the_choice_of_all_at_one_call),
+        cmocka_unit_test(tagged_calls_keep_the_choices_of_the_beginning),
         cmocka_unit_test(a_group_that_is_not_refined_keeps_its_choices),
         cmocka_unit_test(a_call_that_is_kept_can_end),
         cmocka_unit_test(a_rank_that_is_lost_ends_what_is_kept),

@@ -296,6 +296,15 @@ static bool is_same(const struct tci_request *request, const struct tci_op_args 
            args->call.root == request->root && args->shape.in_place == request->in_place;
 }
 
+/* Whether what was chosen for a call is the choice for this one, too.  Ordered calls have their
+ * plan from their number, whatever it was before; all others have that of the group. */
+static bool is_as_chosen(const struct tci_comm *comm, const struct tci_request *request,
+                         const struct tci_op_args *args)
+{
+    return args->version == atomic_load(&comm->tuning.version) &&
+           (!args->is_of_number || request->tag == TC_TAG_ORDERED);
+}
+
 /* The operation of the last call, if this one is like it, with what differs filled in; NULL: it is
  * another one, or under way. */
 static struct tci_op *recall(struct tci_comm *comm, const struct tci_request *request)
@@ -307,7 +316,7 @@ static struct tci_op *recall(struct tci_comm *comm, const struct tci_request *re
     op = tci_op_take_recent(comm);
     if (op == NULL)
         return NULL;
-    if (op->args.version != atomic_load(&comm->tuning.version) || !is_same(request, &op->args)) {
+    if (!is_as_chosen(comm, request, &op->args) || !is_same(request, &op->args)) {
         tci_op_drop_recent(comm, op);
         return NULL;
     }

@@ -262,5 +262,6 @@ bool tci_select_again(struct tci_choices *choices, struct tci_op_args *args)
         return false;
     if (choice.plan != NULL)
         apply(args, &choice, numerics);
+    args->is_of_number = true;
     return true;
 }

@@ -102,6 +102,7 @@ struct tci_op_args {
      * long as they have this version: it need not be worked out again. */
     bool is_plain;
     unsigned version;
+    bool is_of_number; /* but the plan: it is what ordered calls take from some number on */
 };
 
 /* Ranks up to which a fold's inputs need no memory of their own. */
