@@ -1,5 +1,7 @@
 /* test_again.c - a call like the one before takes a short way, and is a call of its own. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "core/base.h"
 #include "core/comm.h"
 #include "support/world.h"
 
@@ -178,6 +181,55 @@ static void a_group_that_was_tuned_chooses_anew(void **state)
 
 /* ---- Many at once ---------------------------------------------------------------------------- */
 
+enum { THREADS = 3, THREAD_CALLS = 300 };
+
+struct caller {
+    struct world *world;
+    int rank, thread;
+    unsigned failures;
+};
+
+/* Tagged and ordered ones cannot be mixed here: threads are in no common order. */
+static void *call_often(void *arg)
+{
+    struct caller *self = arg;
+
+    for (int i = 0; i < THREAD_CALLS; i++) {
+        uint64_t tag = (uint64_t)(self->thread * THREAD_CALLS + i);
+        float value = (float)(tag + (unsigned)self->rank);
+        tc_future *future = sum(self->world, self->rank, tag, &value);
+
+        if (tc_future_wait(future, 60000) != TC_OK || value != (float)(2 * tag + 1))
+            self->failures++;
+        tc_future_release(future);
+    }
+    return NULL;
+}
+
+/* One of them has the operation of the last call, the others make one of their own. */
+static void threads_that_call_at_once_do_not_share_an_operation(void **state)
+{
+    static const int modes[] = {TC_LOOP_MANUAL, TC_LOOP_THREAD};
+
+    (void)state;
+    for (size_t m = 0; m < TCI_LEN(modes); m++) {
+        struct caller callers[RANKS * THREADS];
+        pthread_t threads[RANKS * THREADS];
+        struct world world;
+
+        open_world(&world, modes[m]);
+        for (int k = 0; k < RANKS * THREADS; k++) {
+            callers[k] = (struct caller){.world = &world, .rank = k % RANKS, .thread = k / RANKS};
+            assert_int_equal(pthread_create(&threads[k], NULL, call_often, &callers[k]), 0);
+        }
+        for (int k = 0; k < RANKS * THREADS; k++)
+            pthread_join(threads[k], NULL);
+        for (int k = 0; k < RANKS * THREADS; k++)
+            assert_int_equal(callers[k].failures, 0);
+        world_close(&world);
+    }
+}
+
 /* More than have a place of their own in tags.c: the others are in its table. */
 static void hundreds_of_ordered_calls_are_told_apart(void **state)
 {
@@ -210,6 +262,7 @@ int main(void)
         cmocka_unit_test(calls_of_a_few_kinds_are_not_mixed_up),
         cmocka_unit_test(a_call_that_was_cancelled_is_made_again_from_the_beginning),
         cmocka_unit_test(a_group_that_was_tuned_chooses_anew),
+        cmocka_unit_test(threads_that_call_at_once_do_not_share_an_operation),
         cmocka_unit_test(hundreds_of_ordered_calls_are_told_apart),
     };
 

@@ -14,10 +14,14 @@ static int prepare(int fd)
     int cause;
 #ifdef SO_NOSIGPIPE /* of systems without MSG_NOSIGNAL */
     int on = 1;
+#endif
 
+    if (fd < 0)
+        return fd; /* and errno says why */
+#ifdef SO_NOSIGPIPE
     (void)setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
 #endif
-    if (fd < 0 || (fcntl(fd, F_SETFL, O_NONBLOCK) == 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0))
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) == 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0)
         return fd;
     cause = errno;
     (void)close(fd);
