@@ -79,6 +79,36 @@ static void a_loop_that_is_not_turned_keeps_no_more(void **state)
     tci_trace_free(trace);
 }
 
+static void count_sample(void *arg)
+{
+    ++*(unsigned *)arg;
+}
+
+/* What it did in the last moment before is counted 50 ms later at most, and then it rests. */
+static void a_loop_that_rests_leaves_no_counters_behind(void **state)
+{
+    struct tci_trace *trace = tci_trace_new(EVENTS);
+    uint64_t now = 1000 * MS, due;
+    unsigned samples = 0;
+
+    (void)state;
+    trace->sample = count_sample;
+    trace->sample_arg = &samples;
+    tci_trace_beat(trace, TCI_PART_TURNING, now);
+    assert_int_equal(samples, 1);
+    assert_true(tci_trace_due_ns(trace) == UINT64_MAX);
+
+    tci_trace_add(trace, &(struct tci_trace_record){.kind = TCI_TRACE_APP, .begin_ns = now});
+    tci_trace_beat(trace, TCI_PART_ASLEEP, 0);
+    due = tci_trace_due_ns(trace);
+    assert_true(samples == 2 || due <= now + 50 * MS);
+    if (samples == 1)
+        tci_trace_beat(trace, TCI_PART_TURNING, due);
+    assert_int_equal(samples, 2);
+    assert_true(tci_trace_due_ns(trace) == UINT64_MAX);
+    tci_trace_free(trace);
+}
+
 static void who_wants_all_has_all(void **state)
 {
     struct tci_trace *trace = tci_trace_new(EVENTS);
@@ -362,6 +392,7 @@ int main(void)
         cmocka_unit_test(few_operations_are_all_kept),
         cmocka_unit_test(of_many_fewer_are_kept_until_they_cost_little),
         cmocka_unit_test(a_loop_that_is_not_turned_keeps_no_more),
+        cmocka_unit_test(a_loop_that_rests_leaves_no_counters_behind),
         cmocka_unit_test(who_wants_all_has_all),
         cmocka_unit_test(marks_say_what_was_entered_and_since_when_they_do),
         cmocka_unit_test(who_stops_in_a_flood_is_named_and_nobody_else),

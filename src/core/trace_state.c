@@ -80,11 +80,17 @@ void tci_trace_pause(struct tci_trace *trace)
     trace->flood.due_ns = 0;
 }
 
+/* When what has stood still for a tick is kept whole; and when counters are brought up to date that
+ * were left behind when the loop went to rest. */
 uint64_t tci_trace_due_ns(const struct tci_trace *trace)
 {
-    bool has_room = trace != NULL && trace->live_used < trace->head->tables[TCI_TRACE_LIVE].count;
-
-    return has_room && tci_trace_marked(trace) > 0 ? trace->flood.due_ns : UINT64_MAX;
+    if (trace == NULL || tci_trace_is_paused(trace))
+        return UINT64_MAX;
+    if (trace->live_used < trace->head->tables[TCI_TRACE_LIVE].count && tci_trace_marked(trace) > 0)
+        return trace->flood.due_ns;
+    if (news_of(trace->head) != trace->sampled_next)
+        return tci_max(trace->sampled_ns + SAMPLE_NS, trace->flood.due_ns);
+    return UINT64_MAX;
 }
 
 void tci_trace_stall(struct tci_trace *trace, const char *what, uint64_t begin_ns, uint64_t end_ns)
