@@ -92,6 +92,34 @@ static void what_is_sent_goes_to_the_rank_of_the_group(void **state)
     close_world();
 }
 
+/* Of three ranks the last two are ranks 0 and 1 of their group; 1 expects more than 0 sends. */
+static void who_sends_another_number_is_named_by_its_rank_in_the_group(void **state)
+{
+    static const size_t ones[2] = {1, 1}, two[2] = {2, 1};
+    int colors[3] = {-1, 0, 0}, keys[3] = {0, 0, 1};
+    int32_t in[2] = {1, 2}, out[2][3];
+    tc_future *futures[2];
+    const tc_error *error;
+    struct subgroups groups;
+
+    (void)state;
+    open_world(3, TC_LOOP_MANUAL);
+    subgroups_split(&groups, &world, world.group, colors, keys);
+    for (int r = 0; r < 2; r++)
+        futures[r] = tc_alltoallv_async(groups.group[1 + r], 5, in, ones, NULL, out[r],
+                                        r == 1 ? two : ones, NULL, TC_DTYPE_I32, NULL);
+    (void)world_wait(&world, futures[0]); /* it may have had all that it needs */
+    assert_int_equal(world_wait(&world, futures[1]), TC_ERR_MISMATCH);
+    error = tc_future_error(futures[1]);
+    assert_non_null(strstr(error->message, "rank 1 expects 8 bytes from rank 0"));
+    assert_int_equal(error->rank, 0);
+    for (int r = 0; r < 2; r++)
+        tc_future_release(futures[r]);
+    for (int r = 1; r < 3; r++)
+        tc_dist_close(groups.group[r]);
+    close_world();
+}
+
 static void a_group_of_a_group_can_be_split_again(void **state)
 {
     struct subgroups half, quarter, pair;
@@ -401,6 +429,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_are_ordered_by_key_and_then_by_rank),
         cmocka_unit_test(what_is_sent_goes_to_the_rank_of_the_group),
+        cmocka_unit_test(who_sends_another_number_is_named_by_its_rank_in_the_group),
         cmocka_unit_test(a_group_of_a_group_can_be_split_again),
         cmocka_unit_test(a_group_of_one_needs_no_links),
         cmocka_unit_test(many_groups_share_the_descriptors_of_one),

@@ -518,15 +518,17 @@ void tci_engine_end(struct tci_op *op)
     op->inputs = NULL;
 }
 
-/* The calls agree as far as all ranks know them, but not what goes between two of them. */
-static void fail_by_length(struct tci_op *op, const struct tci_xfer *xfer)
+/* The calls agree as far as all ranks know them, but not what goes between two of them.  The peer
+ * is the group's number: that of the transfer may be another transport's by now. */
+static void fail_by_length(struct tci_op *op, const struct tci_step_xfer *xfer)
 {
     tci_op_fail_with(op, TC_ERR_MISMATCH, (int)xfer->peer, true,
-                     xfer->is_send ? "rank %d sends %zu bytes to rank %u, which expects another "
-                                     "number: make the counts of the two agree"
-                                   : "rank %d expects %zu bytes from rank %u, which sends another "
-                                     "number: make the counts of the two agree",
-                     op->comm->rank, xfer->len, xfer->peer);
+                     xfer->x.is_send
+                         ? "rank %d sends %zu bytes to rank %u, which expects another "
+                           "number: make the counts of the two agree"
+                         : "rank %d expects %zu bytes from rank %u, which sends another "
+                           "number: make the counts of the two agree",
+                     op->comm->rank, xfer->x.len, xfer->peer);
 }
 
 static void end_transfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
@@ -551,7 +553,7 @@ static void end_transfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
         return;
     } else if (status != TC_OK) {
         if (status == TC_ERR_MISMATCH)
-            fail_by_length(op, &xfer->x);
+            fail_by_length(op, xfer);
         if (status == TC_ERR_ALLOC) /* of this rank's own */
             tci_op_fail_with(op, status, comm->rank, true,
                              "rank %d has no memory left for a transfer with rank %u", comm->rank,
