@@ -281,6 +281,32 @@ static void an_idle_pair_is_silent(void **state)
     tci_wake_rise(net.loop);
 }
 
+/* As if so many had gone both ways. */
+static void pass_records(uint32_t count)
+{
+    for (uint32_t r = 0; r < 2; r++) {
+        struct tci_rdma_link *link = link_of(r);
+        uint32_t *const numbers[] = {&link->works_put, &link->works_done, &link->flown,
+                                     &link->sent,      &link->acked,      &link->asked,
+                                     &link->spoken,    &link->taken,      &link->told};
+
+        for (size_t i = 0; i < TCI_LEN(numbers); i++)
+            *numbers[i] += count;
+    }
+}
+
+/* Small messages alone, which nobody is to hear of at once. */
+static void what_was_told_long_ago_is_not_owed_again(void **state)
+{
+    net_exchange(&net, 1000, 1);
+    turn_for(500);
+    pass_records(UINT32_C(1) << 30);
+    net_exchange(&net, 1000, 2);
+    pass_records(UINT32_C(1) << 30);
+    net_exchange(&net, 1000, 3);
+    an_idle_pair_is_silent(state);
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, open_plain, close_all)
 #define SEALED(test)                                                                               \
     {                                                                                              \
@@ -297,6 +323,7 @@ int main(void)
         CASE(a_send_waits_until_its_message_has_come),
         CASE(a_lost_hello_means_tcp),
         CASE(an_idle_pair_is_silent),
+        CASE(what_was_told_long_ago_is_not_owed_again),
         SEALED(a_card_without_rc_is_used_by_uc),
         SEALED(a_lost_one_is_found_by_the_next),
         SEALED(behind_the_last_one_a_question_finds_it),
