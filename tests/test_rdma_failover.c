@@ -230,6 +230,62 @@ static void an_abort_while_a_cable_fails_ends_all(void **state)
     }
 }
 
+static void say_nothing(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice,
+                        bool may_link)
+{
+    (void)self;
+    (void)peer;
+    (void)notice;
+    (void)may_link;
+}
+
+static void abort_at(uint32_t rank, const struct net_message *message)
+{
+    struct tci_transport *self = net.nodes[rank].transport;
+
+    self->ops->abort(self, &message->xfer.key, TCI_ALL_PEERS);
+}
+
+/* Rank 1 never says what it has had: it is stopped, say.  Who aborts does not wait for that. */
+static void an_abort_over_a_cable_that_has_failed_needs_no_word_of_the_peer(void **state)
+{
+    static struct net_message in, out, there; /* outlive a test that fails */
+    static struct tci_transport_ops mute;
+    struct tci_transport *tcp = net.nodes[1].transport;
+    const struct tci_rdma_link *side;
+
+    (void)state;
+    net_exchange(&net, MIB, 1);
+    while (tci_rdma_is(tcp))
+        tcp = tci_rdma_below(tcp);
+    mute = *tcp->ops;
+    mute.notify = say_nothing;
+    tcp->ops = &mute;
+
+    net_recv(&net, &there, 1, 0, 2, LEN);
+    net_recv(&net, &in, 0, 1, 3, LEN);
+    net_turns(&net, 5); /* both are granted */
+    fake_port_of(1, false);
+    net_send(&net, &out, 0, 1, 2, LEN);
+    side = rdma_net_cable(&net, 0, 1)->links[1];
+    while (side->state != TCI_RDMA_STOPPED)
+        net_turn(&net);
+    assert_int_equal(side->live, 2);
+    abort_at(0, &in);
+    abort_at(0, &out);
+    net_wait(&net, &in.xfer);
+    net_wait(&net, &out.xfer);
+    assert_int_equal(in.xfer.status, TC_ERR_CANCELLED);
+    assert_int_equal(out.xfer.status, TC_ERR_CANCELLED);
+    assert_int_equal(losses(), 0);
+
+    abort_at(1, &there);
+    net_wait(&net, &there.xfer);
+    net_free(&in);
+    net_free(&out);
+    net_free(&there);
+}
+
 static void a_close_while_a_cable_fails_leaves_nothing(void **state)
 {
     for (int turns = 0; turns < TURNS; turns++) {
@@ -283,6 +339,7 @@ int main(void)
         CASE(the_cable_that_leads_is_missed_by_name, open_two),
         CASE(the_cable_that_leads_is_missed_by_name, open_four),
         CASE(an_abort_while_a_cable_fails_ends_all, open_two),
+        CASE(an_abort_over_a_cable_that_has_failed_needs_no_word_of_the_peer, open_two),
         CASE(a_close_while_a_cable_fails_leaves_nothing, open_two),
         CASE(a_goodbye_waits_for_what_begins_anew, open_two),
     };

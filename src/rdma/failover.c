@@ -69,6 +69,9 @@ static void tell_failed(struct tci_rdma_link *link, const char *cause)
 
     link->state = TCI_RDMA_STOPPED;
     rdma->exec->ops->timer_clear(rdma->exec, &link->timer);
+    tci_rdma_qp_destroy(link); /* what is aborted needs no answer of the peer's from here on */
+    tci_rdma_end_revoking(link);
+    tci_rdma_end_aborted_pushes(link);
     snprintf(link->why_far, sizeof(link->why_far), "%s", cause);
     tci_log(TC_LOG_WARN,
             "rank %u: a cable to rank %u has failed (device %s, port %u), others go on: %s",

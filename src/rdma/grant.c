@@ -390,13 +390,18 @@ void tci_rdma_check_revoking(struct tci_rdma_link *link)
     watch_revoking(link);
 }
 
-void tci_rdma_end_grants(struct tci_rdma_link *link)
+void tci_rdma_end_revoking(struct tci_rdma_link *link)
 {
     struct tci_xfer *xfer;
 
+    while ((xfer = link->revoking.head) != NULL)
+        end_revoking(link, xfer);
+}
+
+void tci_rdma_end_grants(struct tci_rdma_link *link)
+{
     for (uint32_t i = 0; i < link->grant_count; i++)
         if (link->grants[i].number != 0)
             free_grant(link, &link->grants[i]);
-    while ((xfer = link->revoking.head) != NULL)
-        end_revoking(link, xfer);
+    tci_rdma_end_revoking(link);
 }

@@ -318,7 +318,8 @@ void tci_rdma_on_done(struct tci_rdma_link *link, uint32_t index)
 
 void tci_rdma_retire(struct tci_rdma_link *link)
 {
-    while (link->qp != NULL && link->works_done != tci_rdma_finished(link)) {
+    while ((link->qp != NULL || link->state == TCI_RDMA_STOPPED) &&
+           link->works_done != tci_rdma_finished(link)) {
         struct tci_rdma_work work = link->works[link->works_done++ % TCI_RDMA_QUEUE];
 
         if (work.push != NULL) {

@@ -381,7 +381,9 @@ unsigned tci_rdma_poll_cq(struct tci_rdma *rdma, unsigned budget);
 const char *tci_rdma_qp_open(struct tci_rdma_link *link, bool wants_uc);
 const char *tci_rdma_qp_connect(struct tci_rdma_link *link, const struct tci_rdma_card *card);
 void tci_rdma_qp_stop(struct tci_rdma_link *link); /* what is posted is flushed */
-void tci_rdma_qp_close(struct tci_rdma_link *link);
+/* The device is done with all memory; what was posted stays known, for the peer's count of it. */
+void tci_rdma_qp_destroy(struct tci_rdma_link *link);
+void tci_rdma_qp_close(struct tci_rdma_link *link); /* that is given up, too */
 void tci_rdma_card_fill(const struct tci_rdma_link *link, struct tci_rdma_card *card_out);
 /* 0, or an errno: then the queue pair is of no use any more. */
 int tci_rdma_post_slot(struct tci_rdma_link *link, uint32_t slot);
@@ -464,6 +466,9 @@ const char *tci_rdma_on_revoke(struct tci_rdma_link *link, uint32_t number);
 void tci_rdma_abort_pushes(struct tci_rdma_link *link, const struct tci_key *key,
                            tc_status_t status);
 
+/* Of those that were aborted, and wait for a device that is done with them. */
+void tci_rdma_end_aborted_pushes(struct tci_rdma_link *link);
+
 /* False: it is none of these. */
 bool tci_rdma_abort_push(struct tci_rdma_link *link, const struct tci_xfer *xfer,
                          tc_status_t status);
@@ -534,6 +539,7 @@ bool tci_rdma_take_back(struct tci_rdma_link *link, struct tci_xfer *xfer, tc_st
 /* What is not answered in time. */
 void tci_rdma_check_revoking(struct tci_rdma_link *link);
 /* The queue pair is gone, nobody writes any more. */
+void tci_rdma_end_revoking(struct tci_rdma_link *link); /* nobody can write any more */
 void tci_rdma_end_grants(struct tci_rdma_link *link);
 void tci_rdma_feed(struct tci_rdma *rdma);
 

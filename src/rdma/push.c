@@ -18,11 +18,26 @@ static void place(struct tci_rdma_link *link, struct tci_rdma_push *push)
     tci_list_add(at->next, &push->link);
 }
 
+/* Its writes mean nothing any more. */
+static void forget_works(struct tci_rdma_link *link, const struct tci_rdma_push *push)
+{
+    for (uint32_t at = link->works_done; at != link->works_put; at++) {
+        struct tci_rdma_work *work = &link->works[at % TCI_RDMA_QUEUE];
+
+        if (work->push != push)
+            continue;
+        tci_rdma_chunk_put(link->rdma, work->chunk);
+        *work = (struct tci_rdma_work){.kind = TCI_RDMA_ACK};
+    }
+}
+
 static void finish(struct tci_rdma_link *link, struct tci_rdma_push *push, tc_status_t status)
 {
     struct tci_rdma *rdma = link->rdma;
     struct tci_xfer *xfer = push->xfer;
 
+    if (push->flying > 0)
+        forget_works(link, push);
     tci_list_del(&push->link);
     tci_rdma_region_put(rdma, push->region);
     tci_pool_put(&rdma->pushes, push);
@@ -69,6 +84,19 @@ void tci_rdma_push_done(struct tci_rdma_link *link, struct tci_rdma_push *push)
         finish(link, push, push->status);
     else if (push->posted == push->xfer->len)
         finish(link, push, TC_OK);
+}
+
+void tci_rdma_end_aborted_pushes(struct tci_rdma_link *link)
+{
+    struct tci_list *at, *next;
+
+    for (at = link->pushes.next; at != &link->pushes; at = next) {
+        struct tci_rdma_push *push = tci_container_of(at, struct tci_rdma_push, link);
+
+        next = at->next;
+        if (push->is_ending)
+            finish(link, push, push->status);
+    }
 }
 
 /* ---- Pieces ---- */

@@ -109,13 +109,18 @@ static void wipe(const struct tci_rdma_link *link)
         sodium_memzero(link->in->data, TCI_RDMA_CHUNK);
 }
 
+void tci_rdma_qp_destroy(struct tci_rdma_link *link)
+{
+    if (link->qp != NULL)
+        (void)link->rdma->verbs->destroy_qp(link->qp);
+    link->qp = NULL;
+}
+
 void tci_rdma_qp_close(struct tci_rdma_link *link)
 {
     struct tci_rdma *rdma = link->rdma;
 
-    if (link->qp != NULL)
-        (void)rdma->verbs->destroy_qp(link->qp);
-    link->qp = NULL;
+    tci_rdma_qp_destroy(link);
     (void)tci_rdma_cq_reserve(rdma, -link->cqe);
     link->cqe = 0;
     for (uint32_t at = link->works_done; at != link->works_put; at++)
