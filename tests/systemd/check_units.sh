@@ -56,7 +56,21 @@ enter_root()
     must test ! -w /proc/sys/kernel/domainname
 }
 
+spaces() { readlink /proc/self/ns/{mnt,net,uts,ipc,cgroup}; }
+
+# Whoever calls this by hand, as root, would set up the machine.
+must_be_apart()
+{
+    local space
+    must test "$$" -eq 1
+    must test "$(wc -w <<<"$1")" -eq 5
+    for space in $(spaces); do
+        [[ $1 != *"$space"* ]] || must false "$space is the machine's own"
+    done
+}
+
 if [[ ${2:-} == inside ]]; then
+    must_be_apart "${4:-}"
     enter_root "$3"
     echo "inside"
     bash /tmp/use_units.sh &
@@ -71,26 +85,27 @@ for tool in unshare pivot_root setpriv systemctl findmnt /lib/systemd/systemd; d
 done
 groups=$(findmnt -n -o TARGET -t cgroup2 | head -n 1)
 [[ -n $groups ]] || must test -n "$groups"
+must unshare --mount --pid --fork --net --uts --ipc --cgroup -- true
 work=$(mktemp -d) || exit 1
 group=$groups$(sed -n 's/^0:://p' /proc/self/cgroup)/tcdist-test-$$
-must mkdir "$group"
-
 leave()
 {
     [[ -z ${systemd:-} ]] || kill -KILL "$systemd" 2>/dev/null
     wait "${systemd:-}" 2>/dev/null
     sleep 0.2
     find "$group" -depth -type d -exec rmdir {} \; 2>/dev/null
-    rm -rf "$work"
+    rm -rf --one-file-system "$work"
 }
 trap leave EXIT
 
+must mkdir "$group"
 mkfifo "$work/said"
 mkdir "$work/over"
 (
-    echo "$BASHPID" >"$group/cgroup.procs" || exit 77
-    exec unshare --mount --pid --fork --kill-child --net --uts --ipc --cgroup -- \
-        "$0" "$build_dir" inside "$work/over"
+    echo "$BASHPID" >"$group/cgroup.procs" || must false "to enter $group"
+    exec setpriv --pdeathsig KILL \
+        unshare --mount --pid --fork --kill-child --net --uts --ipc --cgroup -- \
+        "$0" "$build_dir" inside "$work/over" "$(spaces)"
 ) >"$work/said" 2>&1 </dev/null &
 systemd=$!
 status=1
