@@ -230,6 +230,61 @@ static void an_abort_while_a_cable_fails_ends_all(void **state)
     }
 }
 
+/* The last word of a meeting, which is still on its way. */
+static bool is_held(const struct tci_notice *notice)
+{
+    return notice->kind == TCI_NOTICE_RDMA &&
+           (notice->arg & ((1 << TCI_RDMA_CABLE_SHIFT) - 1)) == TCI_RDMA_CONFIRM;
+}
+
+static const struct tci_transport_ops *tcp_ops;
+
+static void hold_last_word(struct tci_transport *self, uint32_t peer,
+                           const struct tci_notice *notice, bool may_link)
+{
+    if (!is_held(notice))
+        tcp_ops->notify(self, peer, notice, may_link);
+}
+
+static void let_tcp_notify(uint32_t rank, void (*notify)(struct tci_transport *, uint32_t,
+                                                         const struct tci_notice *, bool))
+{
+    static struct tci_transport_ops ops[2];
+    struct tci_transport *tcp = net.nodes[rank].transport;
+
+    while (tci_rdma_is(tcp))
+        tcp = tci_rdma_below(tcp);
+    if (tcp->ops != &ops[rank])
+        tcp_ops = tcp->ops;
+    ops[rank] = *tcp_ops;
+    ops[rank].notify = notify;
+    tcp->ops = &ops[rank];
+}
+
+/* Rank 1 stands, has nothing to send so far, and rank 0, which has yet to hear of it, fails. */
+static void a_cable_that_fails_as_it_comes_up_is_left_out(void **state)
+{
+    static struct net_message recv, send;
+    struct tci_rdma_link *here;
+
+    (void)state;
+    net_exchange(&net, 1000, 1);
+    let_tcp_notify(1, hold_last_word);
+    net_recv(&net, &recv, 0, 1, 2, LEN);
+    while (rdma_net_cable(&net, 1, 1)->links[0] == NULL ||
+           rdma_net_cable(&net, 1, 1)->links[0]->state != TCI_RDMA_NEAR)
+        net_turn(&net);
+    here = rdma_net_cable(&net, 0, 1)->links[1];
+    assert_int_equal(here->state, TCI_RDMA_GREETING);
+    tci_rdma_link_break(here, "it was pulled");
+    net_send(&net, &send, 1, 0, 2, LEN);
+    net_finish(&net, &send, TC_OK);
+    net_finish(&net, &recv, TC_OK);
+    assert_int_equal(losses(), 0);
+    assert_int_equal(fake_counts().qps, 2);
+    net_exchange(&net, 3 * MIB, 3);
+}
+
 static void say_nothing(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice,
                         bool may_link)
 {
@@ -250,18 +305,11 @@ static void abort_at(uint32_t rank, const struct net_message *message)
 static void an_abort_over_a_cable_that_has_failed_needs_no_word_of_the_peer(void **state)
 {
     static struct net_message in, out, there; /* outlive a test that fails */
-    static struct tci_transport_ops mute;
-    struct tci_transport *tcp = net.nodes[1].transport;
     const struct tci_rdma_link *side;
 
     (void)state;
     net_exchange(&net, MIB, 1);
-    while (tci_rdma_is(tcp))
-        tcp = tci_rdma_below(tcp);
-    mute = *tcp->ops;
-    mute.notify = say_nothing;
-    tcp->ops = &mute;
-
+    let_tcp_notify(1, say_nothing);
     net_recv(&net, &there, 1, 0, 2, LEN);
     net_recv(&net, &in, 0, 1, 3, LEN);
     net_turns(&net, 5); /* both are granted */
@@ -339,6 +387,7 @@ int main(void)
         CASE(the_cable_that_leads_is_missed_by_name, open_two),
         CASE(the_cable_that_leads_is_missed_by_name, open_four),
         CASE(an_abort_while_a_cable_fails_ends_all, open_two),
+        CASE(a_cable_that_fails_as_it_comes_up_is_left_out, open_two),
         CASE(an_abort_over_a_cable_that_has_failed_needs_no_word_of_the_peer, open_two),
         CASE(a_close_while_a_cable_fails_leaves_nothing, open_two),
         CASE(a_goodbye_waits_for_what_begins_anew, open_two),

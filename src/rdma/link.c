@@ -131,6 +131,14 @@ static bool waits_for_cause(struct tci_rdma_link *link)
                                 exec->ops->now_ns(exec) + CAUSE_MS * TCI_NS_PER_MS) == 0;
 }
 
+/* Whatever comes behind its hello makes the link stand; nothing comes after this. */
+static void take_rest(struct tci_rdma_link *link)
+{
+    tci_rdma_qp_stop(link);
+    link->is_stopped = true;
+    (void)tci_rdma_poll_cq(link->rdma, TCI_RDMA_BATCH);
+}
+
 /* What the connection of the pair has to say goes before: a peer that has ended is that. */
 static void end_broken(struct tci_rdma_link *link)
 {
@@ -138,12 +146,13 @@ static void end_broken(struct tci_rdma_link *link)
     const char *cause = link->broken;
     char how[256];
 
-    if (link->state < TCI_RDMA_NEAR) {
+    if (link->state == TCI_RDMA_GREETING)
+        take_rest(link);
+    if (link->state < TCI_RDMA_NEAR)
         tci_rdma_decline(link, cause);
-        return;
-    }
-    tci_transport_look(rdma->below);
-    if (link->state == TCI_RDMA_GONE)
+    else
+        tci_transport_look(rdma->below);
+    if (link->state != TCI_RDMA_NEAR && link->state != TCI_RDMA_STOPPED)
         return;
     if (tci_rdma_has_left(link)) {
         tci_rdma_link_end(link, TC_ERR_PEER_LOST);

@@ -112,9 +112,13 @@ static void give_up(struct tci_rdma_link *link, const char *why)
     tci_rdma_go_below(link, why);
 }
 
+/* A peer whose hello has come may stand already, and is then told as when a cable has failed. */
 void tci_rdma_decline(struct tci_rdma_link *link, const char *why)
 {
-    tell(link->rdma, link->peer, TCI_RDMA_DECLINE, why);
+    if (link->state == TCI_RDMA_GREETING && link->has_greeted)
+        tci_rdma_tell_failed(link, why);
+    else
+        tell(link->rdma, link->peer, TCI_RDMA_DECLINE, why);
     give_up(link, why);
 }
 
