@@ -27,7 +27,8 @@ static void use_up_the_count(struct sim_world *world)
 
     for (uint64_t tag = 0; tag <= TCI_TAGS_IDLE_MAX; tag += AT_ONCE) {
         for (uint32_t i = 0; i < MEMBERS * AT_ONCE; i++)
-            futures[i] = sum(world, i % MEMBERS, tag + i / MEMBERS, &data[i % MEMBERS][i / MEMBERS]);
+            futures[i] =
+                sum(world, i % MEMBERS, tag + i / MEMBERS, &data[i % MEMBERS][i / MEMBERS]);
         assert_true(sim_world_run(world, futures, MEMBERS * AT_ONCE, TCI_NEVER));
         for (uint32_t i = 0; i < MEMBERS * AT_ONCE; i++) {
             assert_int_equal(tc_future_test(futures[i]), TC_OK);

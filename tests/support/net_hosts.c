@@ -309,6 +309,9 @@ static void be_host(const struct net_case *net, int n, const struct host *self, 
     }
     for (int r = 0; r < ranks; r++)
         (void)wait(NULL);
+    /* Its network stays until no rank of another host needs it. */
+    (void)!write(self->says, "d", 1);
+    (void)!read(self->hears, &byte, 1);
     _exit(0);
 }
 
@@ -378,6 +381,14 @@ static bool make_hosts(const struct net_case *net, struct host *hosts, const int
 
 static void end_hosts(struct host *hosts, bool is_made)
 {
+    bool is_done[NET_HOSTS] = {false};
+    char byte;
+
+    for (int n = 0; is_made && n < NET_HOSTS; n++)
+        is_done[n] = read(hosts[n].hears, &byte, 1) == 1;
+    for (int n = 0; n < NET_HOSTS; n++)
+        if (is_done[n])
+            (void)!write(hosts[n].says, "e", 1);
     for (int n = 0; n < NET_HOSTS; n++) {
         if (hosts[n].pid <= 0)
             continue;
