@@ -6,8 +6,6 @@
 
 include(CheckSymbolExists)
 
-option(TCDIST_POSIX_ONLY "Do without all that is not POSIX, as systems have to that lack it" OFF)
-
 set(tcdist_not_compiled "")
 
 # Takes `native` where each of the symbols is in one of the headers, else `posix`, which may be

@@ -48,8 +48,16 @@ build() {
     cmake -S "$source_dir" -B "$posix" -G Ninja -DCMAKE_C_COMPILER="$compiler" \
         -DCMAKE_C_COMPILER_LAUNCHER="$launcher" -DCMAKE_BUILD_TYPE=Debug \
         -DCMAKE_C_FLAGS_DEBUG='-O1 -g0 -Werror=implicit-function-declaration' \
-        -DTCDIST_POSIX_ONLY=ON -DTCDIST_RDMA=OFF -DTCDIST_BENCH=OFF &&
+        -DTCDIST_POSIX_ONLY=ON &&
         cmake --build "$posix" --parallel 2 --target tcdist digits tcinfo $tests
+}
+
+# What excludes each other is said when it is configured, whether libibverbs is there or not.
+rdma_is_refused() {
+    cmake -S "$source_dir" -B "$work/refused" -G Ninja -DCMAKE_C_COMPILER="$compiler" \
+        -DTCDIST_POSIX_ONLY=ON -DTCDIST_RDMA=ON >"$work/refused.log" 2>&1 && return 1
+    cat "$work/refused.log"
+    grep -q 'TCDIST_RDMA=ON and TCDIST_POSIX_ONLY=ON exclude each other' "$work/refused.log"
 }
 
 # ---- What it is made of ----
@@ -136,6 +144,7 @@ groups_agree() {
 }
 
 echo '[==========] Running POSIX alone.'
+check rdma_beside_it_is_refused rdma_is_refused
 check it_builds_with_posix_alone build
 if [ "$failed" -eq 0 ]; then
     check headers_are_of_posix no_other_header
