@@ -66,8 +66,8 @@ static void bad_urls_are_refused_with_what_is_wrong(void **state)
         const char *text;
         const char *says;
     } rows[] = {
-        {"",
-         "no known scheme; there are tcp://, rdma://, tb5://, gloo+tcp://, fd:// and single://"},
+        {"", "no known scheme; there are tcp://, rdma://, tb5://, gloo+tcp://, file://, redis://, "
+             "etcd://, etcds://, pmi://, pmix://, env://, fd:// and single://"},
         {"rdma://", "there is no host"},
         {"rdma://10.0.0.7", "the port is missing"},
         {"tb5://10.0.0.7", "the name of the cluster is missing"},

@@ -192,8 +192,8 @@ tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_
     if (rest == NULL)
         return REFUSE(
             error, text,
-            "it begins with no known scheme; there are tcp://, rdma://, tb5://, gloo+tcp://, fd:// "
-            "and single://",
+            "it begins with no known scheme; there are tcp://, rdma://, tb5://, gloo+tcp://, "
+            "file://, redis://, etcd://, etcds://, pmi://, pmix://, env://, fd:// and single://",
             text);
 
     if (url.scheme == TCI_SCHEME_TCP) {
