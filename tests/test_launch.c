@@ -267,7 +267,7 @@ static const struct {
     {{"PMI_RANK=1", "PMI_SIZE=2", NULL}, "neither PMI_FD nor PMI_PORT", "TCDIST_RENDEZVOUS"},
     {{"PMI_FD=9", "PMI_SIZE=2", NULL}, "PMI_RANK is not set", "pmi"},
     {{"PMI_PORT=127.0.0.1:1", NULL}, "PMI_ID is not set", "pmi"},
-    {{"SLURM_PROCID=1", "SLURM_STEP_ID=0", NULL}, "SLURM_NPROCS is not set", "slurm"},
+    {{"SLURM_PROCID=1", "SLURM_STEP_ID=0", NULL}, "SLURM_STEP_NUM_TASKS is not set", "slurm"},
     {{"SLURM_PROCID=1", "SLURM_STEP_ID=0", "SLURM_NTASKS=2", NULL},
      "SLURM_JOBID is not set",
      "slurm"},

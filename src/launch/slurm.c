@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base.h"
 #include "launch/launcher.h"
 #include "launch/nodelist.h"
 #include "launch/slurm_conf.h"
@@ -41,6 +42,17 @@ static int port_of(const char *job)
 static const char *either(const char *name, const char *older)
 {
     return tci_launch_get(name) != NULL ? name : older;
+}
+
+/* The name that is set; where none is, the one that every step has. */
+static const char *size_name(void)
+{
+    static const char *const names[] = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"};
+
+    for (size_t k = 0; k < TCI_LEN(names); k++)
+        if (tci_launch_get(names[k]) != NULL)
+            return names[k];
+    return names[0];
 }
 
 static tc_status_t read_local(struct tci_launch *launch, struct tci_error *error)
@@ -88,13 +100,9 @@ static tc_status_t find_host(struct tci_launch *launch, const char *job, struct 
 
 static tc_status_t read(struct tci_launch *launch, struct tci_error *error)
 {
-    const char *size_name = either("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS");
     const char *job = NULL, *step = NULL;
-    tc_status_t status;
+    tc_status_t status = tci_launch_place(launch, "SLURM_PROCID", size_name(), error);
 
-    if (tci_launch_get(size_name) == NULL)
-        size_name = either("SLURM_NTASKS", "SLURM_NPROCS");
-    status = tci_launch_place(launch, "SLURM_PROCID", size_name, error);
     if (status == TC_OK)
         status = read_local(launch, error);
     if (status != TC_OK || launch->size == 1)
