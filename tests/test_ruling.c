@@ -206,8 +206,11 @@ static void where_all_have_entered_somebody_is_slow(void **state)
 {
     (void)state;
     all_enter();
-    strcpy(said[1].text, "computes");
-    expect(1, TC_REASON_SLOW, "which is slow: it computes");
+    expect(1, TC_REASON_SLOW, "which is slow: look at its load");
+    strcpy(said[1].text, "it computes");
+    expect(1, TC_REASON_SLOW, "which is slow: it computes: look at its load");
+    strcpy(said[1].text, "what it entered last is barrier");
+    expect(1, TC_REASON_SLOW, "which is slow: what it entered last is barrier: look at its load");
     said[1].was_mute = true;
     expect(1, TC_REASON_SLOW, "has answered only at the end");
     said[1].is_flowing = true; /* its answer came behind data */

@@ -301,7 +301,7 @@ static void rule_on_slowness(const struct tci_evidence *evidence, const struct w
     blame(ruling, of, TC_REASON_SLOW,
           "all ranks have entered it, but after %llu ms rank %d still waits for rank %d, which is "
           "slow%s%s: look at its load and its link, or give it a longer timeout",
-          evidence->timeout_ms, by, of, evidence->answers->said[of].text[0] != 0 ? ": it " : "",
+          evidence->timeout_ms, by, of, evidence->answers->said[of].text[0] != 0 ? ": " : "",
           evidence->answers->said[of].text);
 }
 

@@ -174,14 +174,15 @@ void tci_waiting_describe(const struct tci_op *op, char *text, size_t text_bytes
     int peer = tci_waits_for(op);
 
     if (op->state == TCI_OP_WAITING)
-        snprintf(text, text_bytes, "has called it %.1f s ago, and waits for the futures before", s);
+        snprintf(text, text_bytes, "it has called it %.1f s ago, and waits for the futures before",
+                 s);
     else if (tci_self_is_meant(op))
-        snprintf(text, text_bytes, "has entered it %.1f s ago, and waits for its own %s", s,
+        snprintf(text, text_bytes, "it has entered it %.1f s ago, and waits for its own %s", s,
                  op->args.is_from_self ? "send" : "recv");
     else if (peer >= 0)
-        snprintf(text, text_bytes, "has entered it %.1f s ago, and waits for rank %d", s, peer);
+        snprintf(text, text_bytes, "it has entered it %.1f s ago, and waits for rank %d", s, peer);
     else
-        snprintf(text, text_bytes, "has entered it %.1f s ago, and computes", s);
+        snprintf(text, text_bytes, "it has entered it %.1f s ago, and computes", s);
 }
 
 void tci_waiting_describe_last(const struct tci_comm *comm, char *text, size_t text_bytes)
