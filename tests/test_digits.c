@@ -361,7 +361,9 @@ static void many_ranks_tell_of_bad_data_once(void **state)
     (void)state;
     run(&three, RANKS("3", "--data", in_folder("nowhere.csv")), 1);
 
-    assert_int_equal(tool_count(three.err.data, "nowhere.csv: No such file or directory\n"), 1);
+    assert_int_equal(tool_count(three.err.data, "nowhere.csv: No such file or directory; name the "
+                                                "file of the digits with --data=FILE\n"),
+                     1);
     assert_int_equal(tool_count(three.err.data, "digits: "), 1);
     tool_close(&three);
 }

@@ -133,8 +133,9 @@ bool data_read(const char *path, struct data *data_out)
     bool is_read;
 
     if (file == NULL) {
-        fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, path,
-                errno != 0 ? strerror(errno) : "no memory");
+        fprintf(stderr, "%s: %s: %s%s\n", program_invocation_short_name, path,
+                errno != 0 ? strerror(errno) : "no memory",
+                errno == ENOENT ? "; name the file of the digits with --data=FILE" : "");
         return false;
     }
     is_read = read_lines(file, &place, &data);
