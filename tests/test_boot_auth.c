@@ -16,9 +16,10 @@
 #include "core/alloc.h"
 #include "net/crypt.h"
 #include "support/boot_world.h"
+#include "tcdist/log.h"
 
 static const char key_a[] = "0123456789abcdef0123456789abcdef", key_b[] = "another key of 16+";
-enum { SHORT_MS = 1000 };
+enum { SHORT_MS = 1000, LINE_ROOM = 512 };
 
 static void give_key(int place, const char *key, const char *older)
 {
@@ -128,6 +129,33 @@ static void another_key_is_refused(void **state)
 {
     (void)state;
     check_denied(key_a, key_b, "have different keys, or what they said");
+}
+
+static void note_absence(tc_log_level_t level, const char *line, void *arg)
+{
+    if (level == TC_LOG_WARN && strstr(line, "rank 1 of 2 has not come") != NULL)
+        (void)snprintf(arg, LINE_ROOM, "%s", line);
+}
+
+/* After 3 s, long before the deadline. */
+static void what_rank_0_says_meanwhile_names_the_key(void **state)
+{
+    char said[LINE_ROOM] = "";
+
+    (void)state;
+    give_key(0, key_a, NULL);
+    give_key(1, key_b, NULL);
+    tc_log_set_sink(note_absence, said);
+    assert_true(boot_world_start_at(0, 0, 2, boot_world_listen("127.0.0.1"), 60000));
+    assert_true(boot_world_start_at(1, 1, 2, -1, 60000));
+    boot_world_run(1, 1);
+    while (said[0] == '\0' && !boot_places[0].is_done)
+        boot_world_turn(100);
+    tc_log_set_sink(NULL, NULL);
+    boot_world_cancel(&boot_places[0]);
+    if (strstr(said, "have different keys") == NULL || strstr(said, "start it") != NULL ||
+        strstr(said, "strangers") != NULL)
+        fail_msg("rank 0 says \"%s\"", said);
 }
 
 static void a_rank_without_a_key_is_refused(void **state)
@@ -264,6 +292,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(ranks_that_encrypt_go_on_sealed, boot_world_setup,
                                         boot_world_teardown),
         cmocka_unit_test_setup_teardown(another_key_is_refused, boot_world_setup,
+                                        boot_world_teardown),
+        cmocka_unit_test_setup_teardown(what_rank_0_says_meanwhile_names_the_key, boot_world_setup,
                                         boot_world_teardown),
         cmocka_unit_test_setup_teardown(a_rank_without_a_key_is_refused, boot_world_setup,
                                         boot_world_teardown),

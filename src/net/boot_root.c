@@ -218,19 +218,28 @@ static void blame_name(const struct tci_root *root, const char *time, struct tci
                   root->why.text[0] != '\0' ? root->why.text : "the name server is silent");
 }
 
-/* Those that are missing have not come. */
+/* Those that are missing have not come.  One that came, and could not prove that it is one of them,
+ * has started and reaches this address. */
 static void blame_absent(const struct tci_root *root, const struct tci_boot_missing *missing,
                          const char *time, struct tci_error *error)
 {
     const struct tci_boot *boot = &root->boot;
+    const struct tci_denied *denied = tci_door_denied(root);
+    const char *have = missing->count == 1 ? "has" : "have";
 
-    tci_error_blame(
-        error, TC_ERR_TIMEOUT, missing->first, TC_REASON_NEVER_STARTED, "dist_init",
-        "%s of %d %s not come to %.80s within %s%s: start %s, or check that %s this "
-        "address",
-        missing->text, boot->result.size, missing->count == 1 ? "has" : "have", boot->text, time,
-        root->dropped > 0 ? " (strangers have, and were dropped)" : "",
-        missing->count == 1 ? "it" : "them", missing->count == 1 ? "it reaches" : "they reach");
+    if (denied != NULL) {
+        tci_error_blame(error, TC_ERR_AUTH, denied->rank, denied->reason, "dist_init",
+                        "%s of %d %s not come to %.60s within %s: %.240s", missing->text,
+                        boot->result.size, have, boot->text, time, denied->text);
+        return;
+    }
+    tci_error_blame(error, TC_ERR_TIMEOUT, missing->first, TC_REASON_NEVER_STARTED, "dist_init",
+                    "%s of %d %s not come to %.80s within %s%s: start %s, or check that %s this "
+                    "address",
+                    missing->text, boot->result.size, have, boot->text, time,
+                    root->dropped > 0 ? " (strangers have, and were dropped)" : "",
+                    missing->count == 1 ? "it" : "them",
+                    missing->count == 1 ? "it reaches" : "they reach");
 }
 
 /* A name that nobody knows is as a rule misspelt, and else comes with whoever has it. */
