@@ -492,6 +492,33 @@ static void who_comes_alone_says_what_it_saw(void **state)
     close_job(&job);
 }
 
+/* Who has said how long it may take waits for it; else nobody waits for what is misspelt. */
+static void a_folder_that_is_not_there_is_named(void **state)
+{
+    char nowhere[128];
+    struct job job = {.size = 2};
+
+    (void)state;
+    snprintf(nowhere, sizeof(nowhere), "there is no folder %s here", path);
+    strcat(url, "/x");
+    for (int rank = 0; rank < 2; rank++)
+        open_rank(&job, rank, NULL);
+    join_rank(&job, 0, 0);
+    expect(job.joined[0], TC_ERR_INVALID_ARG, "rank 0 cannot leave word");
+    join_rank(&job, 1, 2000);
+    expect(job.joined[1], TC_ERR_TIMEOUT, nowhere);
+    join_rank(&job, 1, 0);
+    expect(job.joined[1], TC_ERR_RENDEZVOUS, nowhere);
+
+    join_rank(&job, 1, MS);
+    usleep(100000);
+    assert_int_equal(mkdir(path, 0700), 0); /* it comes late */
+    join_rank(&job, 0, MS);
+    wait_and_leave(&job);
+    close_job(&job);
+    assert_int_equal(rmdir(path), 0);
+}
+
 static void a_cancel_and_a_shutdown_end_it_at_once(void **state)
 {
     struct job job = {.size = 2};
@@ -536,6 +563,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_path_in_use_is_said_with_the_process, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(who_comes_alone_says_what_it_saw, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_folder_that_is_not_there_is_named, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(a_cancel_and_a_shutdown_end_it_at_once, make_folder,
                                         remove_folder),

@@ -55,17 +55,24 @@ enum { SHARED = S_ISVTX };
 enum { SHARED = S_IWOTH };
 #endif
 
+/* The one that the file is in, or is to be. */
+static int stat_folder(const char *path, char folder[PATH_BYTES], struct stat *status_out)
+{
+    char *slash;
+
+    (void)snprintf(folder, PATH_BYTES, "%s", path);
+    slash = strrchr(folder, '/');
+    slash[slash == folder] = '\0';
+    return stat(folder, status_out);
+}
+
 /* In a folder where everybody may leave files, one of somebody else's is no card of ours. */
 static bool is_trusted(const char *path, const struct stat *file)
 {
     char folder[PATH_BYTES];
-    char *slash;
     struct stat status;
 
-    (void)snprintf(folder, sizeof(folder), "%s", path);
-    slash = strrchr(folder, '/');
-    slash[slash == folder] = '\0';
-    return stat(folder, &status) != 0 || (status.st_mode & SHARED) == 0 ||
+    return stat_folder(path, folder, &status) != 0 || (status.st_mode & SHARED) == 0 ||
            file->st_uid == geteuid() || file->st_uid == 0;
 }
 
@@ -91,9 +98,21 @@ static tc_status_t read_file(const char *path, char *text, struct tci_error *err
     return text[0] == '\0' ? TC_PENDING : TC_OK;
 }
 
+/* A folder that is not there may be made yet, or come with a file system that is mounted late. */
 static tc_status_t get(struct tci_store *store, char *card, struct tci_error *error)
 {
-    return read_file(tci_store_rest(store->url, "file"), card, error);
+    const char *path = tci_store_rest(store->url, "file");
+    char folder[PATH_BYTES];
+    struct stat unused;
+    tc_status_t status = read_file(path, card, error);
+
+    store->is_nowhere =
+        status == TC_PENDING && stat_folder(path, folder, &unused) != 0 && errno == ENOENT;
+    if (!store->is_nowhere)
+        return status;
+    tci_error_set(error, TC_ERR_RENDEZVOUS, 0, 0, "dist_init", "there is no folder %.120s here",
+                  folder);
+    return TC_ERR_RENDEZVOUS;
 }
 
 /* A card of a process that runs is no leftover: two jobs have one path. */

@@ -56,6 +56,7 @@ struct tci_meet {
     struct tci_card found;
     struct tci_error failure;
     char last[160];
+    bool is_nowhere;
 };
 
 /* ---- Kinds --------------------------------------------------------------------------------- */
@@ -134,6 +135,7 @@ static void note(struct tci_meet *meet, const char *text)
 {
     (void)pthread_mutex_lock(&meet->lock);
     (void)snprintf(meet->last, sizeof(meet->last), "%.159s", text);
+    meet->is_nowhere = meet->store.is_nowhere;
     (void)pthread_mutex_unlock(&meet->lock);
 }
 
@@ -403,4 +405,14 @@ const char *tci_meet_last(struct tci_meet *meet, char *text)
     memcpy(text, meet->last, sizeof(meet->last));
     (void)pthread_mutex_unlock(&meet->lock);
     return text;
+}
+
+bool tci_meet_is_nowhere(struct tci_meet *meet)
+{
+    bool is_nowhere;
+
+    (void)pthread_mutex_lock(&meet->lock);
+    is_nowhere = meet->is_nowhere;
+    (void)pthread_mutex_unlock(&meet->lock);
+    return is_nowhere;
 }

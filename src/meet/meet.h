@@ -63,5 +63,7 @@ void tci_meet_close(struct tci_meet *meet);
 bool tci_meet_exchanges(const struct tci_meet *meet);
 /* What the last look met with, "" for nothing odd; text has room for 160 bytes. */
 const char *tci_meet_last(struct tci_meet *meet, char *text);
+/* The last look met with what waiting seldom mends: there is no such place. */
+bool tci_meet_is_nowhere(struct tci_meet *meet);
 
 #endif

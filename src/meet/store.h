@@ -13,6 +13,7 @@ struct tci_store {
     int rank, size;
     uint64_t host;
     struct tci_side side;          /* of one that needs it */
+    bool is_nowhere;               /* get: waiting seldom mends that there is nothing */
     const atomic_bool *is_stopped; /* borrowed: who waits looks at it every slice */
     void *own;                     /* of the kind */
 };

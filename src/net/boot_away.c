@@ -15,6 +15,7 @@ enum cause {
     CAUSE_LATE,    /* it may come */
     CAUSE_NO_NAME, /* seldom mended by waiting, from here on */
     CAUSE_NO_WAY,
+    CAUSE_NO_PLACE,
     CAUSE_FOREIGN, /* something else has its address */
     CAUSE_LOST     /* it has listened, and does not where it is dialed */
 };
@@ -30,6 +31,9 @@ static enum cause find_cause(const struct tci_member *member, bool counts_silenc
     const struct tci_dial *dial = member->dial;
     bool is_alone = member->stranger[0] == '\0';
 
+    if (member->state == TCI_MEMBER_DIALING && dial == NULL && member->meet != NULL &&
+        tci_meet_is_nowhere(member->meet))
+        return CAUSE_NO_PLACE;
     if (member->state != TCI_MEMBER_DIALING || dial == NULL)
         return CAUSE_LATE;
     if (is_alone && tci_dial_is_stuck(dial))
@@ -50,7 +54,7 @@ static bool is_hopeless(const struct tci_member *member, bool counts_silence)
 
     if (member->boot.is_patient || cause == CAUSE_LATE)
         return false;
-    return member->meet == NULL || cause == CAUSE_LOST;
+    return member->meet == NULL || cause == CAUSE_LOST || cause == CAUSE_NO_PLACE;
 }
 
 /* What to do about it. */
@@ -68,6 +72,7 @@ static const char *advise(const struct tci_member *member)
     case CAUSE_LOST:
         return "rank 0 has listened there since before: it has ended, or a firewall or another "
                "host is in between";
+    case CAUSE_NO_PLACE: /* said by what was met there */
     case CAUSE_LATE:
         break;
     }
