@@ -141,10 +141,12 @@ foreach(name test_facts test_hosts)
 endforeach()
 
 file(GLOB tcdump_sources CONFIGURE_DEPENDS tools/tcdump/find*.c)
-target_sources(test_tcdump_slow PRIVATE
-    ${tcdump_sources} tools/tcdump/clocks.c tools/tcdump/job.c tools/tcdump/text.c)
-target_include_directories(test_tcdump_slow PRIVATE tools/tcdump)
-target_link_libraries(test_tcdump_slow PRIVATE tools_shared)
+foreach(name test_tcdump_find test_tcdump_slow)
+    target_sources(${name} PRIVATE ${tcdump_sources} tools/tcdump/clocks.c tools/tcdump/job.c
+        tools/tcdump/report.c tools/tcdump/text.c)
+    target_include_directories(${name} PRIVATE tools/tcdump)
+    target_link_libraries(${name} PRIVATE tools_shared)
+endforeach()
 
 # The rendezvous over the simulator's sockets, watches and clock (tests/support/tcp_sim.h).
 foreach(call recv send shutdown close tci_sock_listen tci_sock_connect tci_sock_connect_result

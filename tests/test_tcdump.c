@@ -27,13 +27,13 @@ enum { FOUND = 1 };
 
 /* ---- Asking --------------------------------------------------------------------------------- */
 
-/* What tcdump says of a folder, as JSON; the caller deletes. */
+/* What tcdump says of a folder, as JSON, of waits that are young, too; the caller deletes. */
 static cJSON *ask(const char *dir, int exit_code)
 {
     struct tool_run run;
     cJSON *root;
 
-    tool_start(&run, NULL, TCDUMP("--json", "-", dir));
+    tool_start(&run, NULL, TCDUMP("--wait", "0", "--json", "-", dir));
     tool_finish(&run);
     if (run.exit_code != exit_code)
         fail_msg("exit code %d\n%s\n%s", run.exit_code, run.out.data, run.err.data);

@@ -267,7 +267,8 @@ static cJSON *ask(const char *dir)
     struct tool_run run;
     cJSON *root;
 
-    tool_start(&run, NULL, (const char *const[]){"tcdump", "--json", "-", dir, NULL});
+    tool_start(&run, NULL,
+               (const char *const[]){"tcdump", "--wait", "0", "--json", "-", dir, NULL});
     tool_finish(&run);
     root = cJSON_Parse(run.out.data);
     if (root == NULL)

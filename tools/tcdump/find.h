@@ -50,6 +50,7 @@ struct edge {
     uint32_t from, to;
     size_t call;
     bool is_in_cycle;
+    bool is_short; /* it may be made yet, and is not overdue: nothing wrong so far */
 };
 
 struct limits {
@@ -57,6 +58,7 @@ struct limits {
     double slow_ratio;  /* a path is slow from here on … */
     int64_t slow_ns;    /* … if a message takes so much longer */
     int64_t stalled_ns; /* a loop is stalled from here on */
+    int64_t wait_ns;    /* a rank that runs is missing from here on */
 };
 
 struct found {
@@ -78,6 +80,8 @@ void find_fini(struct found *found);
 
 /* Whether a call is not over, or ended by its deadline or a loss. */
 bool find_is_waiting(const struct call *call);
+/* When a process was ready for it: the futures were there, too. */
+int64_t find_came(const struct call *call);
 /* Whether a process should have made the calls begin … end, and has not; false where its ring may
  * have forgotten. */
 bool find_lacks(const struct job *job, size_t begin, size_t end, uint32_t process);

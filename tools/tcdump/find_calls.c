@@ -119,6 +119,11 @@ bool find_is_waiting(const struct call *call)
            call->status == TC_ERR_TIMEOUT || call->status == TC_ERR_PEER_LOST;
 }
 
+int64_t find_came(const struct call *call)
+{
+    return call->ran_ns != 0 ? call->ran_ns : call->begin_ns;
+}
+
 static bool has_made(const struct job *job, size_t begin, size_t end, uint32_t process)
 {
     for (size_t i = begin; i < end; i++)
@@ -149,16 +154,39 @@ bool find_lacks(const struct job *job, size_t begin, size_t end, uint32_t proces
     return (!self->is_forgetful || self->first_ns < first_ns) && self->marked_ns < first_ns;
 }
 
+/* What a process had not done when its trace was read, it may do yet.  One of which nothing is
+ * known is taken for one that does nothing any more. */
+static bool may_come_yet(const struct process *process)
+{
+    const struct trace_file *file = process->file;
+
+    return file->view.ended_ns == 0 && (file->is_alive || file->view.copied_ns != 0);
+}
+
+/* A wait that goes on, for a process that goes on: for how long when that was looked at.  Traces
+ * are read one after the other, and the call may be younger than that: negative. */
+static int64_t waited_for(const struct job *job, const struct call *call, uint32_t process)
+{
+    if (call->state == CALL_ENDED || !may_come_yet(&job->processes[process]))
+        return INT64_MAX;
+    return job->processes[process].seen_ns - find_came(call);
+}
+
 static void add_edge(struct found *found, uint32_t from, uint32_t to, size_t call)
 {
-    struct edge *edges = realloc(found->edges, (found->edge_count + 1) * sizeof(*edges));
+    int64_t waited_ns = waited_for(found->job, &found->job->calls[call], to);
+    struct edge *edges;
 
+    if (waited_ns < 0)
+        return;
+    edges = realloc(found->edges, (found->edge_count + 1) * sizeof(*edges));
     if (edges == NULL) {
         found->lacks_memory = true;
         return;
     }
     found->edges = edges;
-    edges[found->edge_count++] = (struct edge){from, to, call, false};
+    edges[found->edge_count++] =
+        (struct edge){from, to, call, false, waited_ns < found->limits.wait_ns};
 }
 
 static void add_edges_to(struct found *found, size_t begin, size_t end, int32_t process)
@@ -259,7 +287,7 @@ void find_missing(struct found *found)
             const struct edge *edge = &found->edges[e];
             size_t begin = edge->call;
 
-            if (edge->to != p || edge->is_in_cycle)
+            if (edge->to != p || edge->is_in_cycle || edge->is_short)
                 continue;
             while (begin > 0 && job_operation_end(job, begin - 1) > begin)
                 begin--;

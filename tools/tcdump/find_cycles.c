@@ -35,7 +35,7 @@ static void spread(struct walk *walk, uint32_t start, uint8_t mark)
             uint32_t from = mark == FORTH ? edge->from : edge->to;
             uint32_t to = mark == FORTH ? edge->to : edge->from;
 
-            if (from != at || (walk->reached[to] & mark) != 0)
+            if (edge->is_short || from != at || (walk->reached[to] & mark) != 0)
                 continue;
             walk->reached[to] |= mark;
             walk->queue[tail++] = to;
@@ -64,7 +64,7 @@ static size_t find_circle(struct walk *walk, uint32_t start)
         for (size_t e = 0; e < found->edge_count; e++) {
             const struct edge *edge = &found->edges[e];
 
-            if (edge->from != at)
+            if (edge->is_short || edge->from != at)
                 continue;
             if (edge->to == start)
                 return e;

@@ -10,12 +10,6 @@
 #define SHARE_MAX 0.05
 enum { LASTS_MIN = 20 };
 
-/* When a rank was ready for it. */
-static int64_t came(const struct call *call)
-{
-    return call->ran_ns != 0 ? call->ran_ns : call->begin_ns;
-}
-
 static int compare(const void *left, const void *right)
 {
     int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
@@ -31,14 +25,14 @@ static void note(struct found *found, size_t begin, size_t end, int64_t *times)
     int64_t late_ns;
 
     for (size_t i = begin; i < end; i++) {
-        times[i - begin] = came(&job->calls[i]);
+        times[i - begin] = find_came(&job->calls[i]);
         found->lateness[job->calls[i].process].calls++;
-        if (came(&job->calls[i]) > came(&job->calls[last]))
+        if (find_came(&job->calls[i]) > find_came(&job->calls[last]))
             last = i;
     }
     qsort(times, count, sizeof(*times), compare);
     /* The lower median of the others: two late ones of four do not hide each other. */
-    late_ns = came(&job->calls[last]) - times[(count - 2) / 2];
+    late_ns = find_came(&job->calls[last]) - times[(count - 2) / 2];
     if (late_ns <= 0)
         return;
     lateness = &found->lateness[job->calls[last].process];

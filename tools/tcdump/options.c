@@ -9,13 +9,15 @@
 #include "command_line.h"
 #include "report.h"
 
-enum { KEY_CHROME = 256, KEY_HTML, KEY_JSON, KEY_LATE, KEY_SLOW, KEY_ALL };
+enum { KEY_CHROME = 256, KEY_HTML, KEY_JSON, KEY_LATE, KEY_WAIT, KEY_SLOW, KEY_ALL };
 
 /* What a person notices, and more than a loaded machine makes by itself. */
 #define LATE_NS    INT64_C(50000000)
 #define SLOW_RATIO 4.0
 #define SLOW_NS    INT64_C(1000000)
 #define STALLED_NS INT64_C(1000000000)
+/* Ranks that compute wait for each other for less, and nobody calls that a hang. */
+#define WAIT_NS INT64_C(1000000000)
 
 const char *argp_program_version = COMMAND_LINE_VERSION("tcdump");
 
@@ -26,6 +28,8 @@ static const struct argp_option argp_options[] = {
      0},
     {"late", KEY_LATE, "MS", 0,
      "Report ranks that come at least this much later than the others (default: 50)", 0},
+    {"wait", KEY_WAIT, "MS", 0,
+     "Report ranks that run once others have waited for them for this long (default: 1000)", 0},
     {"slow", KEY_SLOW, "FACTOR", 0,
      "Report links that take at least FACTOR times as long as the others (default: 4)", 0},
     {"all-jobs", KEY_ALL, NULL, 0, "Include the traces of earlier jobs in the same folder", 0},
@@ -82,6 +86,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_LATE:
         options->limits.late_ns = (int64_t)(parse_number(arg, 0, state) * 1e6);
         return 0;
+    case KEY_WAIT:
+        options->limits.wait_ns = (int64_t)(parse_number(arg, 0, state) * 1e6);
+        return 0;
     case KEY_SLOW:
         options->limits.slow_ratio = parse_number(arg, 1, state);
         return 0;
@@ -120,7 +127,8 @@ void options_parse(struct options *options, int argc, char **argv)
     *options = (struct options){.limits = {.late_ns = LATE_NS,
                                            .slow_ratio = SLOW_RATIO,
                                            .slow_ns = SLOW_NS,
-                                           .stalled_ns = STALLED_NS}};
+                                           .stalled_ns = STALLED_NS,
+                                           .wait_ns = WAIT_NS}};
     argp_err_exit_status = EXIT_TROUBLE;
     if (argp_parse(&argp, argc, argv, 0, NULL, options) != 0)
         exit(EXIT_TROUBLE);

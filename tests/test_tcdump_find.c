@@ -1,0 +1,188 @@
+/* test_tcdump_find.c - what tcdump says of waits and of late ranks, from made-up traces. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/transport.h"
+#include "find.h"
+
+enum { RANKS = 4, CALLS_MAX = 512, SEEN_MS = 10000 };
+
+static struct trace_file files[RANKS];
+static struct process processes[RANKS];
+static int32_t process_of[RANKS];
+static struct group group;
+static struct call calls[CALLS_MAX];
+static struct job job;
+static struct found found;
+
+static const struct limits limits = {.late_ns = 50000000,
+                                     .slow_ratio = 4,
+                                     .slow_ns = 1000000,
+                                     .stalled_ns = 1000000000,
+                                     .wait_ns = 1000000000};
+
+static int64_t ms(double time)
+{
+    return (int64_t)(time * 1e6);
+}
+
+/* Ranks that run, of one group, without calls yet. */
+static void start(uint32_t ranks)
+{
+    group = (struct group){.number = 1, .size = ranks, .process_of = process_of};
+    job = (struct job){.processes = processes,
+                       .process_count = ranks,
+                       .groups = &group,
+                       .group_count = 1,
+                       .calls = calls,
+                       .seen_ns = ms(SEEN_MS)};
+    for (uint32_t p = 0; p < ranks; p++) {
+        files[p] = (struct trace_file){
+            .is_here = true, .is_alive = true, .seen_ns = (uint64_t)ms(SEEN_MS)};
+        files[p].view.loop_ns = files[p].seen_ns;
+        processes[p] = (struct process){
+            .file = &files[p], .rank = p, .seen_ns = ms(SEEN_MS), .marked_ns = INT64_MIN};
+        process_of[p] = (int32_t)p;
+    }
+}
+
+/* A rank is in flight in an all-reduce since then.  Calls are added by tag, then rank. */
+static struct call *enters(uint64_t tag, uint32_t rank, double at_ms)
+{
+    struct call *call = &calls[job.call_count++];
+
+    assert_true(job.call_count <= CALLS_MAX);
+    *call = (struct call){.space = TCI_SPACE_TAGGED,
+                          .use = 1,
+                          .tag = tag,
+                          .low = -1,
+                          .high = -1,
+                          .process = rank,
+                          .begin_ns = ms(at_ms),
+                          .entered_ns = ms(at_ms),
+                          .culprit = -1,
+                          .state = CALL_RUNS,
+                          .name = "allreduce"};
+    return call;
+}
+
+static void look(void)
+{
+    assert_true(find_all(&found, &job, &limits));
+}
+
+static const struct finding *finding_of(enum finding_kind kind)
+{
+    for (size_t i = 0; i < found.finding_count; i++)
+        if (found.findings[i].kind == kind)
+            return &found.findings[i];
+    return NULL;
+}
+
+/* ---- Waits of ranks that run ----------------------------------------------------------------- */
+
+static void wait_for_rank_3(double since_ms)
+{
+    start(RANKS);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        enters(7, rank, since_ms);
+    look();
+}
+
+static void a_short_wait_for_a_rank_that_runs_is_not_told(void **state)
+{
+    (void)state;
+    wait_for_rank_3(SEEN_MS - 5);
+    assert_int_equal(found.finding_count, 0);
+    assert_int_equal(found.edge_count, 3); /* what is in flight says so */
+    find_fini(&found);
+
+    wait_for_rank_3(SEEN_MS - 1500);
+    assert_int_equal(found.finding_count, 1);
+    assert_int_equal(finding_of(FIND_MISSING)->process, 3);
+    find_fini(&found);
+}
+
+/* The rank that is waited for was looked at before the others came. */
+static void what_was_called_after_a_trace_was_read_is_no_wait(void **state)
+{
+    (void)state;
+    start(RANKS);
+    processes[3].seen_ns = ms(SEEN_MS - 10);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        enters(7, rank, SEEN_MS - 5);
+    look();
+    assert_int_equal(found.finding_count, 0);
+    assert_int_equal(found.edge_count, 0);
+    find_fini(&found);
+}
+
+/* Called long ago, to start after a future that was there only now. */
+static void a_wait_begins_when_the_futures_before_it_are_there(void **state)
+{
+    (void)state;
+    start(2);
+    enters(7, 0, 1000)->ran_ns = ms(SEEN_MS - 5);
+    look();
+    assert_int_equal(found.finding_count, 0);
+    find_fini(&found);
+}
+
+static void who_has_ended_or_is_gone_is_told_of_at_once(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        start(2);
+        files[1].is_alive = false;
+        if (way == 0)
+            files[1].view.ended_ns = (uint64_t)ms(SEEN_MS - 5);
+        processes[1].seen_ns = ms(SEEN_MS - 5);
+        enters(7, 0, SEEN_MS - 2);
+        look();
+        assert_non_null(finding_of(FIND_MISSING));
+        assert_int_equal(finding_of(FIND_MISSING)->process, 1);
+        find_fini(&found);
+    }
+}
+
+static void a_circle_of_short_waits_is_none(void **state)
+{
+    (void)state;
+    start(2);
+    enters(1, 0, SEEN_MS - 3);
+    enters(2, 1, SEEN_MS - 2000);
+    look();
+    assert_null(finding_of(FIND_CYCLE));
+    assert_non_null(finding_of(FIND_MISSING)); /* in tag 2 */
+    assert_int_equal(finding_of(FIND_MISSING)->process, 0);
+    find_fini(&found);
+
+    start(2);
+    enters(1, 0, SEEN_MS - 1800);
+    enters(2, 1, SEEN_MS - 2000);
+    look();
+    assert_non_null(finding_of(FIND_CYCLE));
+    assert_int_equal(found.finding_count, 1);
+    find_fini(&found);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_short_wait_for_a_rank_that_runs_is_not_told),
+        cmocka_unit_test(what_was_called_after_a_trace_was_read_is_no_wait),
+        cmocka_unit_test(a_wait_begins_when_the_futures_before_it_are_there),
+        cmocka_unit_test(who_has_ended_or_is_gone_is_told_of_at_once),
+        cmocka_unit_test(a_circle_of_short_waits_is_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
