@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/transport.h"
-#include "find.h"
+#include "report.h"
 
 enum { RANKS = 4, CALLS_MAX = 512, SEEN_MS = 10000 };
 
@@ -77,6 +77,28 @@ static struct call *enters(uint64_t tag, uint32_t rank, double at_ms)
 static void look(void)
 {
     assert_true(find_all(&found, &job, &limits));
+}
+
+/* The report in words; the caller frees. */
+static char *report(void)
+{
+    size_t len;
+    char *text;
+    FILE *file = open_memstream(&text, &len);
+
+    assert_non_null(file);
+    report_print(&found, file);
+    assert_int_equal(fclose(file), 0);
+    return text;
+}
+
+static void must_report(const char *part)
+{
+    char *text = report();
+
+    if (strstr(text, part) == NULL)
+        fail_msg("\"%s\" is not in\n%s", part, text);
+    free(text);
 }
 
 static const struct finding *finding_of(enum finding_kind kind)
@@ -174,6 +196,19 @@ static void a_circle_of_short_waits_is_none(void **state)
     find_fini(&found);
 }
 
+/* ---- What is not known ----------------------------------------------------------------------- */
+
+static void rings_that_have_let_go_of_events_speak_of_what_they_keep(void **state)
+{
+    (void)state;
+    start(2);
+    look();
+    must_report("\nnothing is wrong\n");
+    processes[1].is_forgetful = true;
+    must_report("\nnothing is wrong in what was kept\n");
+    find_fini(&found);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +217,7 @@ int main(void)
         cmocka_unit_test(a_wait_begins_when_the_futures_before_it_are_there),
         cmocka_unit_test(who_has_ended_or_is_gone_is_told_of_at_once),
         cmocka_unit_test(a_circle_of_short_waits_is_none),
+        cmocka_unit_test(rings_that_have_let_go_of_events_speak_of_what_they_keep),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -249,7 +249,7 @@ void report_print(const struct found *found, FILE *file)
     print_lateness(found, file);
     print_paths(found, file);
     if (found->finding_count == 0) {
-        fprintf(file, "\nnothing is wrong\n");
+        fprintf(file, "\nnothing is wrong%s\n", forgetful(job) > 0 ? " in what was kept" : "");
         return;
     }
     fprintf(file, "\nfound\n");

@@ -51,6 +51,7 @@ static bool add_rank(cJSON *array, const struct found *found, uint32_t p)
            add_number(rank, "last_sign_ns", (double)(found->job->seen_ns - process->seen_ns)) &&
            add_number(rank, "clock_shift_ns", (double)process->shift_ns) &&
            add_number(rank, "clock_doubt_ns", (double)process->doubt_ns) &&
+           cJSON_AddBoolToObject(rank, "forgetful", process->is_forgetful) != NULL &&
            add_number(rank, "begun", (double)view->counters[TCI_COUNT_BEGUN]) &&
            add_number(rank, "finished", (double)view->counters[TCI_COUNT_FINISHED]) &&
            add_number(rank, "failed", (double)view->counters[TCI_COUNT_FAILED]) &&
