@@ -138,6 +138,44 @@ static void a_rank_that_is_late_by_200_ms_is_named(void **state)
     traced_fini(&ranks);
 }
 
+/* All calls are in flight at once: all that rank 2 makes after its sleep are late. */
+static void rank_2_sleeps_before_903(struct traced_rank *self)
+{
+    static float data[100][64];
+    struct timespec late = {.tv_nsec = 200000000};
+    tc_future *futures[100];
+
+    all_reduce(self, 1);
+    for (uint64_t i = 0; i < 100; i++) {
+        if (i == 23 && self->rank == 2)
+            nanosleep(&late, NULL);
+        futures[i] = tc_allreduce_async(self->group, 880 + i, data[i], data[i], 64, TC_DTYPE_F32,
+                                        TC_REDUCE_SUM, NULL);
+    }
+    for (int i = 0; i < 100; i++)
+        traced_wait(self, futures[i]);
+}
+
+static void of_many_late_calls_the_first_is_named(void **state)
+{
+    struct traced_ranks ranks;
+    const cJSON *late;
+    cJSON *root;
+
+    (void)state;
+    traced_init(&ranks, 4);
+    traced_start(&ranks, rank_2_sleeps_before_903, false);
+    traced_await(&ranks, false);
+    root = ask(ranks.dir, FOUND);
+
+    late = must_find(root, "late");
+    assert_int_equal(number_of(late, "rank"), 2);
+    assert_string_equal(text_of(late, "tag"), "903");
+    must_say(late, "most from allreduce tag 903 on");
+    cJSON_Delete(root);
+    traced_fini(&ranks);
+}
+
 /* ---- Missing, and killed -------------------------------------------------------------------- */
 
 static float kept[1024]; /* of what is still in flight */
@@ -461,6 +499,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_is_late_by_200_ms_is_named),
+        cmocka_unit_test(of_many_late_calls_the_first_is_named),
         cmocka_unit_test(a_missing_call_is_named_and_so_is_who_was_killed),
         cmocka_unit_test(a_then_b_against_b_then_a_is_a_circle),
         cmocka_unit_test(calls_that_were_missed_one_after_the_other_are_no_circle),

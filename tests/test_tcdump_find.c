@@ -196,6 +196,54 @@ static void a_circle_of_short_waits_is_none(void **state)
     find_fini(&found);
 }
 
+/* ---- Late ranks ------------------------------------------------------------------------------ */
+
+/* An all-reduce to which each rank has come, and which is over. */
+static void is_over(uint64_t tag, double others_ms, double rank_2_ms)
+{
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        struct call *call = enters(tag, rank, rank == 2 ? rank_2_ms : others_ms);
+
+        call->state = CALL_ENDED;
+        call->end_ns = ms(rank_2_ms > others_ms ? rank_2_ms : others_ms) + 1000;
+    }
+}
+
+/* Rank 2 sleeps before tag 903, while the others have all calls in flight. */
+static void one_delay_of_many_calls_in_flight_counts_once(void **state)
+{
+    const struct lateness *late;
+
+    (void)state;
+    start(RANKS);
+    for (uint64_t tag = 900; tag < 960; tag++)
+        is_over(tag, 1000 + 0.01 * (double)(tag - 900),
+                (tag < 903 ? 1000.03 : 1200) + 0.01 * (double)(tag - 900));
+    is_over(1000, 2000, 2010);
+    look();
+    late = &found.lateness[2];
+    assert_int_equal(late->lasts, 61);
+    assert_in_range(late->total_ns, ms(210), ms(211));
+    assert_int_equal(calls[late->most_call].tag, 903);
+    assert_int_equal(found.finding_count, 1);
+    assert_int_equal(found.findings[0].process, 2);
+    assert_non_null(
+        strstr(found.findings[0].text, "last in 61 of 61 collectives, by 211 ms in all"));
+    assert_non_null(strstr(found.findings[0].text, "most from allreduce tag 903 on, by 200 ms"));
+    find_fini(&found);
+}
+
+static void a_delay_of_one_call_names_that(void **state)
+{
+    (void)state;
+    start(RANKS);
+    is_over(900, 1000, 1200);
+    is_over(901, 1300, 1300);
+    look();
+    assert_non_null(strstr(found.findings[0].text, "most in allreduce tag 900, by 200 ms"));
+    find_fini(&found);
+}
+
 /* ---- What is not known ----------------------------------------------------------------------- */
 
 static void rings_that_have_let_go_of_events_speak_of_what_they_keep(void **state)
@@ -217,6 +265,8 @@ int main(void)
         cmocka_unit_test(a_wait_begins_when_the_futures_before_it_are_there),
         cmocka_unit_test(who_has_ended_or_is_gone_is_told_of_at_once),
         cmocka_unit_test(a_circle_of_short_waits_is_none),
+        cmocka_unit_test(one_delay_of_many_calls_in_flight_counts_once),
+        cmocka_unit_test(a_delay_of_one_call_names_that),
         cmocka_unit_test(rings_that_have_let_go_of_events_speak_of_what_they_keep),
     };
 

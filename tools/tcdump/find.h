@@ -30,9 +30,10 @@ struct finding {
 /* How a rank comes to collectives. */
 struct lateness {
     uint32_t calls, lasts; /* collectives that can be compared; of these, where it was the last */
-    int64_t total_ns;      /* behind the median of the others, where it was the last */
+    int64_t total_ns;      /* behind the median of the others, where it was the last: the union */
     int64_t most_ns;
-    size_t most_call; /* with most_ns > 0 */
+    size_t most_call;    /* with most_ns > 0: the first that is late by most of that at once */
+    uint32_t most_calls; /* … of so many */
 };
 
 /* What a message takes from one process to another, once both were ready. */
