@@ -244,6 +244,50 @@ static void a_delay_of_one_call_names_that(void **state)
     find_fini(&found);
 }
 
+static void uncounted_uses_are_compared_where_each_rank_has_one(void **state)
+{
+    (void)state;
+    start(RANKS);
+    is_over(70000, 1000, 1200);
+    is_over(70001, 1300, 1300);
+    for (size_t i = 0; i < job.call_count; i++)
+        calls[i].use = 0;
+    look();
+    assert_int_equal(found.lateness[2].calls, 2);
+    assert_int_equal(found.not_compared, 0);
+    assert_int_equal(finding_of(FIND_LATE)->process, 2);
+    assert_int_equal(found.finding_count, 1);
+    find_fini(&found);
+}
+
+/* Twice on each rank; and two of which one was over before the other was begun. */
+static void uncounted_uses_that_may_be_others_are_counted_alone(void **state)
+{
+    (void)state;
+    start(2);
+    for (uint32_t rank = 0; rank < 2; rank++)
+        for (int use = 0; use < 3; use++) {
+            struct call *call = enters(70000, rank, 1000 + 200 * use + 100 * (double)rank);
+
+            call->state = CALL_ENDED;
+            call->end_ns = call->begin_ns + ms(10);
+            call->use = 0;
+        }
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        struct call *call = enters(70001, rank, 3000 + 100 * (double)rank);
+
+        call->state = CALL_ENDED;
+        call->end_ns = call->begin_ns + ms(10);
+        call->use = 0;
+    }
+    look();
+    assert_int_equal(found.lateness[0].calls, 0);
+    assert_int_equal(found.finding_count, 0);
+    assert_int_equal(found.not_compared, 4);
+    must_report("4 collectives could not be compared between ranks");
+    find_fini(&found);
+}
+
 /* ---- What is not known ----------------------------------------------------------------------- */
 
 static void rings_that_have_let_go_of_events_speak_of_what_they_keep(void **state)
@@ -267,6 +311,8 @@ int main(void)
         cmocka_unit_test(a_circle_of_short_waits_is_none),
         cmocka_unit_test(one_delay_of_many_calls_in_flight_counts_once),
         cmocka_unit_test(a_delay_of_one_call_names_that),
+        cmocka_unit_test(uncounted_uses_are_compared_where_each_rank_has_one),
+        cmocka_unit_test(uncounted_uses_that_may_be_others_are_counted_alone),
         cmocka_unit_test(rings_that_have_let_go_of_events_speak_of_what_they_keep),
     };
 

@@ -68,6 +68,7 @@ struct found {
     struct finding *findings;
     size_t finding_count;
     struct lateness *lateness; /* of each process */
+    size_t not_compared;       /* collectives with tags whose uses are not counted */
     struct path *paths;
     size_t path_count;
     struct edge *edges;

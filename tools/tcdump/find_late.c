@@ -143,13 +143,47 @@ static bool is_late_by_habit(const struct found *found, const struct lateness *l
            (double)late->total_ns > SHARE_MAX * (double)all_ns;
 }
 
-/* Where one is missing it is told of as such. */
-static bool is_comparable(const struct job *job, size_t begin, size_t end)
-{
-    const struct call *call = &job->calls[begin];
+/* ---- What can be compared -------------------------------------------------------------------- */
 
-    return call->low < 0 && call->use != 0 && end - begin > 1 &&
-           end - begin == job->groups[call->group].size;
+/* Whether there was a time at which all were in it. */
+static bool is_at_once(const struct job *job, size_t begin, size_t end)
+{
+    int64_t begin_ns = INT64_MIN, end_ns = INT64_MAX;
+
+    for (size_t i = begin; i < end; i++) {
+        const struct call *call = &job->calls[i];
+
+        if (call->begin_ns > begin_ns)
+            begin_ns = call->begin_ns;
+        if (call->state == CALL_ENDED && call->end_ns < end_ns)
+            end_ns = call->end_ns;
+    }
+    return begin_ns <= end_ns;
+}
+
+/* Note a collective, or how many there are of a tag whose uses are not counted: these stand side by
+ * side.  If each rank has kept one, and all were in it at once, it is one and the same. */
+static void look_at(struct found *found, size_t begin, size_t end, struct delays *delays)
+{
+    const struct job *job = found->job;
+    const struct call *calls = job->calls;
+    uint32_t size = job->groups[calls[begin].group].size, ranks = 0, most = 0, of_rank = 0;
+
+    for (size_t i = begin; i < end; i++) {
+        bool is_first = i == begin || calls[i].process != calls[i - 1].process;
+
+        ranks += is_first;
+        of_rank = is_first ? 1 : of_rank + 1;
+        if (of_rank > most)
+            most = of_rank;
+    }
+    /* Where one is missing it is told of as such. */
+    if (calls[begin].low >= 0 || size < 2 || ranks != size)
+        return;
+    if (most == 1 && (calls[begin].use != 0 || is_at_once(job, begin, end)))
+        note(found, begin, end, delays);
+    else if (calls[begin].use == 0)
+        found->not_compared += most;
 }
 
 void find_late(struct found *found)
@@ -161,8 +195,7 @@ void find_late(struct found *found)
     found->lacks_memory = found->lacks_memory || delays.at == NULL || delays.times == NULL;
     for (size_t begin = 0, end; begin < job->call_count && !found->lacks_memory; begin = end) {
         end = job_operation_end(job, begin);
-        if (is_comparable(job, begin, end))
-            note(found, begin, end, &delays);
+        look_at(found, begin, end, &delays);
     }
     merge(found, &delays);
     free(delays.at);

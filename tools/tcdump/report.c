@@ -244,6 +244,11 @@ void report_print(const struct found *found, FILE *file)
                 "%" PRIu64 " short operations of floods left no events: TCDIST_TRACE_ALL=1 keeps "
                 "them\n",
                 left_out(job));
+    if (found->not_compared > 0)
+        fprintf(file,
+                "%zu collective%s could not be compared between ranks: past 65536 different tags "
+                "the uses of a new one are not counted\n",
+                found->not_compared, found->not_compared == 1 ? "" : "s");
     print_ranks(job, file);
     print_in_flight(found, file);
     print_lateness(found, file);
