@@ -196,6 +196,36 @@ static void a_circle_of_short_waits_is_none(void **state)
     find_fini(&found);
 }
 
+/* Rank 3 goes on to tag 1000 without 903. */
+static void a_call_that_was_left_out_is_told_beside_the_circle(void **state)
+{
+    (void)state;
+    start(RANKS);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        enters(903, rank, 1000);
+    enters(1000, 3, 1000);
+    look();
+    assert_int_equal(found.finding_count, 1);
+    assert_int_equal(found.findings[0].kind, FIND_CYCLE);
+    assert_int_equal(found.findings[0].process, 3);
+    assert_int_equal(calls[found.findings[0].call].tag, 903);
+    assert_non_null(strstr(found.findings[0].text, "; or rank 3 has left out allreduce tag 903"));
+    find_fini(&found);
+}
+
+static void two_against_two_have_left_out_nothing(void **state)
+{
+    (void)state;
+    start(RANKS);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        enters(rank < 2 ? 1000 : 2000, rank, 1000);
+    look();
+    assert_int_equal(found.finding_count, 1);
+    assert_int_equal(found.findings[0].kind, FIND_CYCLE);
+    assert_null(strstr(found.findings[0].text, "left out"));
+    find_fini(&found);
+}
+
 /* ---- Late ranks ------------------------------------------------------------------------------ */
 
 /* An all-reduce to which each rank has come, and which is over. */
@@ -309,6 +339,8 @@ int main(void)
         cmocka_unit_test(a_wait_begins_when_the_futures_before_it_are_there),
         cmocka_unit_test(who_has_ended_or_is_gone_is_told_of_at_once),
         cmocka_unit_test(a_circle_of_short_waits_is_none),
+        cmocka_unit_test(a_call_that_was_left_out_is_told_beside_the_circle),
+        cmocka_unit_test(two_against_two_have_left_out_nothing),
         cmocka_unit_test(one_delay_of_many_calls_in_flight_counts_once),
         cmocka_unit_test(a_delay_of_one_call_names_that),
         cmocka_unit_test(uncounted_uses_are_compared_where_each_rank_has_one),

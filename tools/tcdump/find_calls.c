@@ -228,11 +228,9 @@ static void list_waiters(const struct found *found, const struct edge *edge, cha
                          size_t room)
 {
     const struct job *job = found->job;
-    size_t begin = edge->call, end, len = 0, count = 0;
+    size_t begin = job_operation_begin(job, edge->call), end = job_operation_end(job, begin);
+    size_t len = 0, count = 0;
 
-    while (begin > 0 && job_operation_end(job, begin - 1) > begin)
-        begin--;
-    end = job_operation_end(job, begin);
     text[0] = '\0';
     for (size_t i = begin; i < end && len < room; i++)
         if (find_is_waiting(&job->calls[i])) {
@@ -285,12 +283,10 @@ void find_missing(struct found *found)
 
         for (size_t e = 0; e < found->edge_count; e++) {
             const struct edge *edge = &found->edges[e];
-            size_t begin = edge->call;
+            size_t begin = job_operation_begin(job, edge->call);
 
             if (edge->to != p || edge->is_in_cycle || edge->is_short)
                 continue;
-            while (begin > 0 && job_operation_end(job, begin - 1) > begin)
-                begin--;
             operations += begin != last_begin;
             last_begin = begin;
             if (first == NULL || job->calls[edge->call].begin_ns < job->calls[first->call].begin_ns)

@@ -8,7 +8,9 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/transport.h"
 #include "find.h"
 
 struct walk {
@@ -131,6 +133,54 @@ static bool is_at_once(const struct walk *walk, uint32_t start, size_t last)
     }
 }
 
+/* Whether all others of the group wait in a tagged collective for the rank an edge leads to. */
+static bool is_left_out(const struct job *job, const struct edge *edge)
+{
+    size_t begin = job_operation_begin(job, edge->call), end = job_operation_end(job, begin);
+    const struct call *call = &job->calls[edge->call];
+    const struct group *group = &job->groups[call->group];
+    uint32_t others = 0, waiting = 0;
+
+    for (uint32_t r = 0; r < group->size; r++)
+        others += group->process_of[r] >= 0 && group->process_of[r] != (int32_t)edge->to;
+    for (size_t i = begin; i < end; i++)
+        waiting += find_is_waiting(&job->calls[i]);
+    return call->space == TCI_SPACE_TAGGED && others > 1 && waiting == others;
+}
+
+/* A call that one rank has left out looks like calls in two orders, once it waits in its next. */
+static const struct edge *find_left_out(const struct walk *walk)
+{
+    const struct found *found = walk->found;
+
+    for (size_t e = 0; e < found->edge_count; e++) {
+        const struct edge *edge = &found->edges[e];
+
+        if (is_mutual(walk, edge->from) && is_mutual(walk, edge->to) &&
+            is_left_out(found->job, edge))
+            return edge;
+    }
+    return NULL;
+}
+
+static void tell_left_out(const struct walk *walk, uint32_t members, struct finding *finding)
+{
+    const struct job *job = walk->found->job;
+    const struct edge *edge = find_left_out(walk);
+    size_t len = strlen(finding->text);
+    char name[JOB_TEXT];
+
+    if (edge != NULL) {
+        finding->process = (int32_t)edge->to;
+        finding->call = edge->call;
+        snprintf(finding->text + len, sizeof(finding->text) - len, "; or rank %u has left out %s",
+                 job->processes[edge->to].rank, job_call_name(job, &job->calls[edge->call], name));
+    } else if (members == 2 && job->calls[finding->call].space == TCI_SPACE_TAGGED) {
+        snprintf(finding->text + len, sizeof(finding->text) - len,
+                 "; or one of them has left out the call that the other one waits in");
+    }
+}
+
 static void tell_circle(const struct walk *walk, uint32_t start, size_t last, uint32_t members)
 {
     struct found *found = walk->found;
@@ -151,6 +201,7 @@ static void tell_circle(const struct walk *walk, uint32_t start, size_t last, ui
                  "%s: make such calls in one order on all ranks, or wait for none before all are "
                  "made",
                  more);
+    tell_left_out(walk, members, finding);
 }
 
 /* All that wait for each other, by whatever ways, are told of once. */

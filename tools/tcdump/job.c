@@ -458,6 +458,15 @@ size_t job_operation_end(const struct job *job, size_t begin)
     return end;
 }
 
+size_t job_operation_begin(const struct job *job, size_t call)
+{
+    size_t begin = call;
+
+    while (begin > 0 && compare_operations(&job->calls[begin - 1], &job->calls[call]) == 0)
+        begin--;
+    return begin;
+}
+
 /* ---- All of it ------------------------------------------------------------------------------ */
 
 static void set_range(struct job *job)

@@ -77,8 +77,9 @@ void job_fini(struct job *job);
 /* Set the clocks right: clocks.c.  Called by job_build. */
 void job_align(struct job *job);
 
-/* The end of the calls of one operation that begin at `begin`. */
+/* The end of the calls of one operation that begin at `begin`, and where those of a call begin. */
 size_t job_operation_end(const struct job *job, size_t begin);
+size_t job_operation_begin(const struct job *job, size_t call);
 
 /* Whether transfer i and the next are the two ends of one message. */
 bool job_is_pair(const struct job *job, size_t i);
