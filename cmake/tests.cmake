@@ -143,7 +143,7 @@ endforeach()
 file(GLOB tcdump_sources CONFIGURE_DEPENDS tools/tcdump/find*.c)
 foreach(name test_tcdump_find test_tcdump_slow)
     target_sources(${name} PRIVATE ${tcdump_sources} tools/tcdump/clocks.c tools/tcdump/job.c
-        tools/tcdump/report.c tools/tcdump/text.c)
+        tools/tcdump/report.c tools/tcdump/report_flight.c tools/tcdump/text.c)
     target_include_directories(${name} PRIVATE tools/tcdump)
     target_link_libraries(${name} PRIVATE tools_shared)
 endforeach()

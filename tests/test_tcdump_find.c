@@ -318,6 +318,71 @@ static void uncounted_uses_that_may_be_others_are_counted_alone(void **state)
     find_fini(&found);
 }
 
+/* ---- In words -------------------------------------------------------------------------------- */
+
+static void awaits(struct call *call, int32_t rank, bool is_send)
+{
+    call->live.waits[call->live.waits_count] = rank;
+    call->live.is_send[call->live.waits_count++] = is_send;
+    call->live.receives += !is_send;
+    call->live.sends += is_send;
+}
+
+static void ranks_that_wait_alike_are_told_together(void **state)
+{
+    (void)state;
+    start(RANKS);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        awaits(enters(42, rank, 7060), 3, false);
+    look();
+    must_report("\n  allreduce tag 42: in it ranks 0, 1, 2\n"
+                "    ranks 0, 1, 2 for 2.94 s: for rank 3, which has not entered it\n");
+    must_report(
+        "\n  missing    rank 3 never entered allreduce tag 42: ranks 0, 1, 2 wait for it for "
+        "2.94 s; it has not\n             entered anything that its trace has kept\n");
+    find_fini(&found);
+}
+
+static void each_rank_is_named_once_and_in_order(void **state)
+{
+    struct call *call;
+
+    (void)state;
+    start(RANKS);
+    call = enters(42, 1, 7000);
+    awaits(call, 3, false);
+    awaits(call, 2, true);
+    awaits(call, 2, false);
+    awaits(call, 0, false);
+    awaits(call, 3, false);
+    awaits(enters(42, 2, 7000), 1, false);
+    look();
+    must_report("allreduce tag 42: in it ranks 1, 2\n"
+                "    rank 1 for 3.00 s: for ranks 0, 3, which have not entered it, for rank 2, to "
+                "send to rank 2\n"
+                "    rank 2 for 3.00 s: for rank 1; ranks 0, 3 have not entered it\n");
+    find_fini(&found);
+}
+
+static void one_other_is_no_others(void **state)
+{
+    (void)state;
+    start(2);
+    enters(1, 0, 1000);
+    enters(2, 0, 2000);
+    look();
+    assert_non_null(strstr(found.findings[0].text, ", nor 1 other that is waited for: rank 0"));
+    find_fini(&found);
+
+    start(2);
+    enters(1, 0, 1000);
+    enters(2, 0, 2000);
+    enters(3, 0, 2000);
+    look();
+    assert_non_null(strstr(found.findings[0].text, ", nor 2 others that are waited for: rank 0"));
+    find_fini(&found);
+}
+
 /* ---- What is not known ----------------------------------------------------------------------- */
 
 static void rings_that_have_let_go_of_events_speak_of_what_they_keep(void **state)
@@ -345,6 +410,9 @@ int main(void)
         cmocka_unit_test(a_delay_of_one_call_names_that),
         cmocka_unit_test(uncounted_uses_are_compared_where_each_rank_has_one),
         cmocka_unit_test(uncounted_uses_that_may_be_others_are_counted_alone),
+        cmocka_unit_test(ranks_that_wait_alike_are_told_together),
+        cmocka_unit_test(each_rank_is_named_once_and_in_order),
+        cmocka_unit_test(one_other_is_no_others),
         cmocka_unit_test(rings_that_have_let_go_of_events_speak_of_what_they_keep),
     };
 

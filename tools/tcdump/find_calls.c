@@ -258,7 +258,8 @@ static void tell_missing(struct found *found, const struct edge *edge, size_t mo
     list_waiters(found, edge, waiters, sizeof(waiters));
     is_many = strchr(waiters, ',') != NULL;
     if (more > 0)
-        snprintf(rest, sizeof(rest), ", nor %zu others that are waited for", more);
+        snprintf(rest, sizeof(rest), ", nor %zu other%s waited for", more,
+                 more == 1 ? " that is" : "s that are");
     snprintf(finding->text, sizeof(finding->text),
              "rank %u never entered %s%s: %s %s %s for it for %s; %s%s",
              job->processes[edge->to].rank, job_call_text(job, call, name), rest,

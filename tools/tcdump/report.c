@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In flight and late ranks that are listed; the rest is counted. */
+/* Links that are listed, if there are no more. */
 enum { LISTED_MAX = 20 };
 
 const char *report_kind(enum finding_kind kind)
@@ -65,105 +65,27 @@ static void print_ranks(const struct job *job, FILE *file)
     }
 }
 
-/* ---- In flight ------------------------------------------------------------------------------ */
+/* ---- Long lines ------------------------------------------------------------------------------ */
 
-/* "ranks 0, 1, 2" of those that have made the calls begin … end and are in them. */
-static void print_who(const struct job *job, size_t begin, size_t end, FILE *file)
+enum { COLUMNS = 100 };
+
+void report_wrapped(const char *text, int indent, FILE *file)
 {
-    size_t count = 0;
+    int column = 0;
 
-    for (size_t i = begin; i < end; i++) {
-        if (job->calls[i].state == CALL_ENDED)
-            continue;
-        if (count < LISTED_MAX)
-            fprintf(file, "%s%" PRIu32, count == 0 ? "" : ", ",
-                    job->processes[job->calls[i].process].rank);
-        count++;
+    while (*text != '\0') {
+        int gap = (int)strspn(text, " "), len = (int)strcspn(text + gap, " "), blanks = gap;
+
+        if (column > 0 && column + gap + len > COLUMNS) {
+            fprintf(file, "\n");
+            column = 0;
+            blanks = indent;
+        }
+        fprintf(file, "%*s%.*s", blanks, "", len, text + gap);
+        column += blanks + len;
+        text += gap + len;
     }
-    if (count > LISTED_MAX)
-        fprintf(file, " and %zu more", count - LISTED_MAX);
-}
-
-/* Whom a call waits for by its open transfers; each once. */
-static void print_waits(const struct job *job, const struct call *call, FILE *file)
-{
-    const struct tci_trace_seen_live *live = &call->live;
-    uint32_t open = live->receives + live->sends;
-
-    if (call->state == CALL_WAITS) {
-        fprintf(file, "waits for the futures to start after");
-        return;
-    }
-    if (call->state == CALL_DRAINS)
-        fprintf(file, "has failed, and ends; ");
-    for (uint32_t w = 0; w < live->waits_count; w++) {
-        char rank[JOB_TEXT];
-        bool is_told = false;
-
-        for (uint32_t before = 0; before < w; before++)
-            is_told = is_told || (live->waits[before] == live->waits[w] &&
-                                  live->is_send[before] == live->is_send[w]);
-        if (!is_told)
-            fprintf(file, "%s%s %s", w == 0 ? "" : ", ", live->is_send[w] ? "to send to" : "for",
-                    job_rank_text(job, call->group, live->waits[w], rank));
-    }
-    if (live->waits_count == 0)
-        fprintf(file, "%s", open == 0 ? "at its own work" : "with transfers open");
-    if (open > live->waits_count && live->waits_count > 0)
-        fprintf(file, ", and %" PRIu32 " transfers more", open - live->waits_count);
-}
-
-static void print_operation(const struct found *found, size_t begin, size_t end, FILE *file)
-{
-    const struct job *job = found->job;
-    char name[JOB_TEXT], age[32];
-    size_t listed = 0;
-
-    fprintf(file, "  %s: in it rank ", job_call_text(job, &job->calls[begin], name));
-    print_who(job, begin, end, file);
     fprintf(file, "\n");
-    for (size_t i = begin; i < end && listed < LISTED_MAX; i++) {
-        const struct call *call = &job->calls[i];
-        const struct process *process = &job->processes[call->process];
-
-        if (call->state == CALL_ENDED)
-            continue;
-        listed++;
-        fprintf(file, "    rank %" PRIu32 " for %s: ", process->rank,
-                job_time_text(process->seen_ns - call->begin_ns, age));
-        print_waits(job, call, file);
-        for (size_t e = 0; e < found->edge_count; e++)
-            if (found->edges[e].call == i)
-                fprintf(file, "; rank %" PRIu32 " has not entered it",
-                        job->processes[found->edges[e].to].rank);
-        fprintf(file, "\n");
-    }
-}
-
-static bool is_open(const struct job *job, size_t begin, size_t end)
-{
-    for (size_t i = begin; i < end; i++)
-        if (job->calls[i].state != CALL_ENDED)
-            return true;
-    return false;
-}
-
-static void print_in_flight(const struct found *found, FILE *file)
-{
-    const struct job *job = found->job;
-    size_t told = 0;
-
-    for (size_t begin = 0, end; begin < job->call_count; begin = end) {
-        end = job_operation_end(job, begin);
-        if (!is_open(job, begin, end))
-            continue;
-        if (told == 0)
-            fprintf(file, "\nin flight\n");
-        if (told++ < LISTED_MAX)
-            print_operation(found, begin, end, file);
-    }
-    if (told > LISTED_MAX)
-        fprintf(file, "  and %zu operations more\n", told - LISTED_MAX);
 }
 
 /* ---- Late ranks and slow links -------------------------------------------------------------- */
@@ -226,6 +148,14 @@ static uint64_t left_out(const struct job *job)
     return count;
 }
 
+static void print_finding(const struct finding *finding, FILE *file)
+{
+    char text[sizeof(finding->text) + 32];
+
+    snprintf(text, sizeof(text), "  %-9s  %s", report_kind(finding->kind), finding->text);
+    report_wrapped(text, 13, file);
+}
+
 void report_print(const struct found *found, FILE *file)
 {
     const struct job *job = found->job;
@@ -250,7 +180,7 @@ void report_print(const struct found *found, FILE *file)
                 "the uses of a new one are not counted\n",
                 found->not_compared, found->not_compared == 1 ? "" : "s");
     print_ranks(job, file);
-    print_in_flight(found, file);
+    report_flight(found, file);
     print_lateness(found, file);
     print_paths(found, file);
     if (found->finding_count == 0) {
@@ -259,6 +189,5 @@ void report_print(const struct found *found, FILE *file)
     }
     fprintf(file, "\nfound\n");
     for (size_t i = 0; i < found->finding_count; i++)
-        fprintf(file, "  %-9s  %s\n", report_kind(found->findings[i].kind),
-                found->findings[i].text);
+        print_finding(&found->findings[i], file);
 }

@@ -10,6 +10,11 @@
 /* In words. */
 void report_print(const struct found *found, FILE *file);
 
+/* Of that, what is in flight.  report_flight.c */
+void report_flight(const struct found *found, FILE *file);
+/* A line, in lines of 100 columns, those that follow indented by so much. */
+void report_wrapped(const char *text, int indent, FILE *file);
+
 /* As JSON; false without memory.  report_json.c */
 bool report_has_json(void);
 bool report_json(const struct found *found, FILE *file);
