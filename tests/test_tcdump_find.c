@@ -12,6 +12,7 @@
 
 #include "core/transport.h"
 #include "report.h"
+#include "tcdist/status.h"
 
 enum { RANKS = 4, CALLS_MAX = 512, SEEN_MS = 10000 };
 
@@ -383,6 +384,42 @@ static void one_other_is_no_others(void **state)
     find_fini(&found);
 }
 
+static void of_many_failed_operations_the_rest_is_counted(void **state)
+{
+    (void)state;
+    start(2);
+    for (uint64_t tag = 1; tag <= 64; tag++)
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            struct call *call = enters(tag, rank, 1000);
+
+            call->state = CALL_ENDED;
+            call->end_ns = ms(1100);
+            call->status = TC_ERR_PEER_LOST;
+        }
+    look();
+    assert_int_equal(found.finding_count, 8);
+    assert_int_equal(found.failed_more, 56);
+    must_report("\n  failed     allreduce tag 1 failed on ranks 0, 1 (");
+    must_report("\n  failed     and 56 operations more\n");
+    find_fini(&found);
+}
+
+static void of_many_ranks_that_failed_the_rest_is_counted(void **state)
+{
+    (void)state;
+    start(RANKS);
+    for (uint32_t i = 0; i < 10; i++) { /* as of ten ranks */
+        struct call *call = enters(1, i % RANKS, 1000);
+
+        call->state = CALL_ENDED;
+        call->end_ns = ms(1100);
+        call->status = TC_ERR_PEER_LOST;
+    }
+    look();
+    must_report("allreduce tag 1 failed on ranks 0, 1, 2, 3, 0, 1, 2, 3 and 2 more (");
+    find_fini(&found);
+}
+
 /* ---- What is not known ----------------------------------------------------------------------- */
 
 static void rings_that_have_let_go_of_events_speak_of_what_they_keep(void **state)
@@ -413,6 +450,8 @@ int main(void)
         cmocka_unit_test(ranks_that_wait_alike_are_told_together),
         cmocka_unit_test(each_rank_is_named_once_and_in_order),
         cmocka_unit_test(one_other_is_no_others),
+        cmocka_unit_test(of_many_failed_operations_the_rest_is_counted),
+        cmocka_unit_test(of_many_ranks_that_failed_the_rest_is_counted),
         cmocka_unit_test(rings_that_have_let_go_of_events_speak_of_what_they_keep),
     };
 

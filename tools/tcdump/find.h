@@ -67,6 +67,7 @@ struct found {
     struct limits limits;
     struct finding *findings;
     size_t finding_count;
+    size_t failed_more;        /* operations that failed, too, without a finding */
     struct lateness *lateness; /* of each process */
     size_t not_compared;       /* collectives with tags whose uses are not counted */
     struct path *paths;

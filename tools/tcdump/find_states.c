@@ -118,11 +118,15 @@ static void find_broken(struct found *found, uint32_t p)
     }
 }
 
+/* Ranks of one operation that are listed, and operations: of hundreds that failed by one cause,
+ * these few say it; the rest is counted. */
+enum { RANKS_MAX = 8, FAILED_MAX = 8 };
+
 static void tell_failed(struct found *found, size_t begin, size_t end)
 {
     const struct job *job = found->job;
     struct finding *finding;
-    char name[JOB_TEXT], ranks[JOB_TEXT] = "", blame[64] = "";
+    char name[JOB_TEXT], ranks[JOB_TEXT] = "", more[32] = "", blame[64] = "";
     const struct call *first = NULL;
     size_t len = 0, count = 0;
 
@@ -132,7 +136,7 @@ static void tell_failed(struct found *found, size_t begin, size_t end)
         if (!is_failure(call->status))
             continue;
         first = first == NULL ? call : first;
-        if (len < sizeof(ranks) && count < 8)
+        if (len < sizeof(ranks) && count < RANKS_MAX)
             len += (size_t)snprintf(ranks + len, sizeof(ranks) - len, "%s%u",
                                     count == 0 ? "" : ", ", job->processes[call->process].rank);
         count++;
@@ -140,27 +144,36 @@ static void tell_failed(struct found *found, size_t begin, size_t end)
     finding = first == NULL ? NULL : find_add(found, FIND_FAILED, first->culprit, begin);
     if (finding == NULL)
         return;
+    if (count > RANKS_MAX)
+        snprintf(more, sizeof(more), " and %zu more", count - RANKS_MAX);
     if (first->culprit >= 0)
         snprintf(blame, sizeof(blame), "; rank %u is blamed", job->processes[first->culprit].rank);
     snprintf(finding->text, sizeof(finding->text), "%s failed on rank%s %s%s (%s)%s",
-             job_call_name(job, first, name), count > 1 ? "s" : "", ranks, count > 8 ? ", …" : "",
+             job_call_name(job, first, name), count > 1 ? "s" : "", ranks, more,
              tc_status_string((tc_status_t)first->status), blame);
 }
 
-/* Of hundreds that failed by one cause, these few say it. */
-enum { FAILED_MAX = 8 };
+static bool has_failed(const struct job *job, size_t begin, size_t end)
+{
+    for (size_t i = begin; i < end; i++)
+        if (is_failure(job->calls[i].status))
+            return true;
+    return false;
+}
 
 static void find_failed(struct found *found)
 {
     const struct job *job = found->job;
     size_t told = 0;
 
-    for (size_t begin = 0, end; begin < job->call_count && told < FAILED_MAX; begin = end) {
-        size_t before = found->finding_count;
-
+    for (size_t begin = 0, end; begin < job->call_count; begin = end) {
         end = job_operation_end(job, begin);
-        tell_failed(found, begin, end);
-        told += found->finding_count - before;
+        if (!has_failed(job, begin, end))
+            continue;
+        if (told++ < FAILED_MAX)
+            tell_failed(found, begin, end);
+        else
+            found->failed_more++;
     }
 }
 

@@ -190,4 +190,7 @@ void report_print(const struct found *found, FILE *file)
     fprintf(file, "\nfound\n");
     for (size_t i = 0; i < found->finding_count; i++)
         print_finding(&found->findings[i], file);
+    if (found->failed_more > 0)
+        fprintf(file, "  %-9s  and %zu operation%s more\n", report_kind(FIND_FAILED),
+                found->failed_more, found->failed_more == 1 ? "" : "s");
 }

@@ -147,6 +147,7 @@ static bool fill(cJSON *root, const struct found *found)
     for (uint32_t p = 0; p < job->process_count && is_well; p++)
         is_well = add_rank(ranks, found, p);
     is_well = is_well && add_number(root, "collectives_not_compared", (double)found->not_compared);
+    is_well = is_well && add_number(root, "failed_without_finding", (double)found->failed_more);
     is_well = is_well && add_in_flight(in_flight, job);
     for (size_t i = 0; i < found->path_count && is_well; i++)
         is_well = add_path(links, job, &found->paths[i]);
