@@ -441,7 +441,7 @@ static void a_file_of_somebody_elses_is_not_believed(void **state)
     join_rank(&job, 1, 300);
     expect(job.joined[1], TC_ERR_TIMEOUT, "is no file of this user's");
     join_rank(&job, 0, 300);
-    expect(job.joined[0], TC_ERR_TIMEOUT, "");
+    expect(job.joined[0], TC_ERR_TIMEOUT, "rank 0 has left no word for the others at file://");
     assert_int_equal(stat(path, &status), 0);
     assert_int_equal(status.st_uid, 65534); /* its own is not there */
     close_job(&job);

@@ -115,7 +115,9 @@ static void on_root_event(void *arg, enum tci_meet_event event, const struct tci
     struct tci_root *root = arg;
 
     (void)card;
-    if (event == TCI_MEET_FAILED && !root->is_withdrawing) {
+    if (event == TCI_MEET_POSTED) {
+        root->is_posted = true;
+    } else if (event == TCI_MEET_FAILED && !root->is_withdrawing) {
         tci_error_set(&root->boot.error, error->pub.status, 0, 0, "dist_init",
                       "rank 0 cannot leave word for the others: %.300s", error->text);
         tci_root_fail(root);
@@ -170,6 +172,22 @@ bool tci_root_take_card(struct tci_root *root)
         return false;
     root->is_withdrawing = true;
     tci_meet_withdraw(root->meet);
+    return true;
+}
+
+bool tci_root_blame_place(const struct tci_root *root, const char *time, struct tci_error *error)
+{
+    char last[160];
+
+    if (root->meet == NULL || root->is_posted)
+        return false;
+    (void)tci_meet_last(root->meet, last);
+    if (last[0] == '\0' && tci_meet_exchanges(root->meet)) /* it waits for the others itself */
+        return false;
+    tci_error_set(error, TC_ERR_TIMEOUT, 0, 0, "dist_init",
+                  "rank 0 has left no word for the others at %.100s within %s (%.150s): check that "
+                  "this place is there, and that rank 0 may write to it",
+                  root->boot.text, time, last[0] != '\0' ? last : "it has not answered yet");
     return true;
 }
 

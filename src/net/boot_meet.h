@@ -14,6 +14,8 @@ tc_status_t tci_boot_check_meet(struct tci_boot *boot);
 void tci_root_leave_card(struct tci_root *root);
 /* All have joined: false where there is no card that has to go first. */
 bool tci_root_take_card(struct tci_root *root);
+/* It could not leave its card until now, so that nobody can come; else false. */
+bool tci_root_blame_place(const struct tci_root *root, const char *time, struct tci_error *error);
 
 /* A member looks for a card, and dials what is on it; another one, when there is another. */
 void tci_member_find_card(struct tci_member *member);

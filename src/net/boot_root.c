@@ -227,6 +227,8 @@ static void blame_absent(const struct tci_root *root, const struct tci_boot_miss
     const struct tci_denied *denied = tci_door_denied(root);
     const char *have = missing->count == 1 ? "has" : "have";
 
+    if (tci_root_blame_place(root, time, error))
+        return;
     if (denied != NULL) {
         tci_error_blame(error, TC_ERR_AUTH, denied->rank, denied->reason, "dist_init",
                         "%s of %d %s not come to %.60s within %s: %.240s", missing->text,

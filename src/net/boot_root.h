@@ -62,6 +62,7 @@ struct tci_root {
     uint64_t resume_ns;     /* go on accepting, or ask for the name again; 0: not paused */
     struct tci_unnamed why; /* the name has no address */
     struct tci_meet *meet; /* owned; where a card of this rank is left; NULL: there is an address */
+    bool is_posted;        /* the card has been left */
     bool is_withdrawing;   /* all have joined, the card is taken away */
 
     struct tci_list strangers; /* of struct tci_guest, the oldest first */

@@ -108,6 +108,16 @@ failed_or_built_without()
     grep -q 'built without' "$work/log" && skip_case "built without $1"
 }
 
+# without_server URL WORDS: each rank says that it is the place which is not there.
+without_server()
+{
+    local rank says=('rank 0 has left no word' 'rank 1 has found no word')
+    for rank in 0 1; do
+        env TCDIST_TIMEOUT=1 TCDIST_RANK="$rank" TCDIST_WORLD_SIZE=2 "TCDIST_RENDEZVOUS=$1" \
+            "${digits[@]}" 2>&1 | grep "${says[rank]}.*$2" || return
+    done
+}
+
 redis_answers() { [[ $(redis-cli -p "$port" ping 2>/dev/null) == PONG ]]; }
 
 case_redis()
@@ -123,9 +133,7 @@ case_redis()
     by_hand 4 TCDIST_RANK=@ TCDIST_WORLD_SIZE=4 TCDIST_REDIS_PASSWORD=secret \
         "TCDIST_RENDEZVOUS=redis://127.0.0.1:$port/a/job" || return
     stop_server
-    env TCDIST_TIMEOUT=1 TCDIST_RANK=1 TCDIST_WORLD_SIZE=2 \
-        "TCDIST_RENDEZVOUS=redis://127.0.0.1:$port/a/job" "${digits[@]}" 2>&1 |
-        grep 'Connection refused'
+    without_server "redis://127.0.0.1:$port/a/job" 'Connection refused'
 }
 
 etcd_answers() { grep -q 'ready to serve client requests' "$work/server.log"; }
@@ -138,9 +146,7 @@ case_etcd()
     by_hand 4 TCDIST_RANK=@ TCDIST_WORLD_SIZE=4 "TCDIST_RENDEZVOUS=etcd://127.0.0.1:$port/a/job" ||
         failed_or_built_without libcurl || return
     stop_server
-    env TCDIST_TIMEOUT=1 TCDIST_RANK=1 TCDIST_WORLD_SIZE=2 \
-        "TCDIST_RENDEZVOUS=etcd://127.0.0.1:$port/a/job" "${digits[@]}" 2>&1 |
-        grep 'no connection'
+    without_server "etcd://127.0.0.1:$port/a/job" 'no connection'
 }
 
 # The same settings for two jobs at a time: none is in the other's way.
