@@ -180,6 +180,9 @@ static void say(const struct tci_launch *launch)
 {
     bool has_others = launch->others[0] != '\0';
 
+    /* MLX's own word for it. */
+    if (strcmp(launch->name, "mlx") == 0 && getenv("MLX_RING_VERBOSE") != NULL)
+        tc_log_set_level(TC_LOG_INFO);
     if (launch->variables[0] == '\0')
         tci_log(TC_LOG_INFO, "no launcher has set variables: a group of this process alone");
     else
@@ -189,9 +192,6 @@ static void say(const struct tci_launch *launch)
                 has_others ? "; there are variables of others too, not used: " : "",
                 launch->others);
     tci_environment_tell_idle();
-    /* MLX's own word for it. */
-    if (strcmp(launch->name, "mlx") == 0 && getenv("MLX_RING_VERBOSE") != NULL)
-        tc_log_set_level(TC_LOG_INFO);
 }
 
 /* ---- The calls ----------------------------------------------------------------------------- */
