@@ -97,6 +97,27 @@ static void ranks_of_several_hosts_know_their_place(void **state)
     tool_close(&run);
 }
 
+/* "one" has two places, and "two" one. */
+static void ranks_are_repeated_on_each_host(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL,
+               TCRUN("--repeat-hosts=2", "sh", "-c",
+                     "echo $HOST $TCDIST_RANK/$TCDIST_WORLD_SIZE $TCDIST_LOCAL_RANK/"
+                     "$TCDIST_LOCAL_SIZE"));
+    tool_finish(&run);
+
+    assert_string_equal(run.err.data, "");
+    assert_int_equal(run.exit_code, 0);
+    tool_says(&run, "[0] one 0/6 0/4\n");
+    tool_says(&run, "[3] one 3/6 3/4\n");
+    tool_says(&run, "[4] two 4/6 0/2\n");
+    tool_says(&run, "[5] two 5/6 1/2\n");
+    tool_close(&run);
+}
+
 static void programs_of_mlx_and_torch_know_theirs(void **state)
 {
     struct tool_run run;
@@ -424,6 +445,7 @@ static void mistakes_about_hosts_are_told(void **state)
         {{"tcrun", "--hostfile", "/no/such", "true"}, "No such file"},
         {{"tcrun", "--hosts", "a", "-n2", "true"}, "take 1 ranks, not 2"},
         {{"tcrun", "--hosts", "a", "--hosts", "b", "true"}, "once"},
+        {{"tcrun", "--hosts", "a", "--repeat-hosts=0", "true"}, "'0' is not a number of ranks"},
         {{"tcrun", "-n2", "--backend=mpi", "true"}, "mpirun"},
         {{"tcrun", "-n2", "--backend=carrier-pigeon", "true"}, "not one of any, ring"},
         {{"tcrun", "--hosts", "10.0.0.1,10.0.0.2", "--backend=jaccl", "true"}, "no rdma device"},
@@ -447,6 +469,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_of_several_hosts_know_their_place),
+        cmocka_unit_test(ranks_are_repeated_on_each_host),
         cmocka_unit_test(programs_of_mlx_and_torch_know_theirs),
         cmocka_unit_test(programs_of_mlx_on_nccl_know_theirs),
         cmocka_unit_test(devices_are_listed_for_jaccl),
