@@ -24,16 +24,16 @@ enum { GONE_MS_MAX = 59000 };
 static struct ssh_lab lab;
 
 #define TCRUN(...)                                                                                 \
-    ((const char *const[]){"tcrun", "--ssh", lab.ssh, "--timeout-kill=1", "--hosts",               \
+    ((const char *const[]){"tcrun", "--ssh", lab.ssh, "--hosts",                                   \
                            "10.77.0.1:2,10.77.0.2,10.77.0.100", __VA_ARGS__, NULL})
 
-/* Says where it is, and holds the fifo open as long as any of it is left. */
+/* Says where it is, and holds the fifo open as long as any of it is left; none goes by itself. */
 static const char *hold(void)
 {
     static char script[256];
 
     snprintf(script, sizeof script,
-             "exec 9>%s; trap '' HUP; setsid sleep 600 & echo up$TCDIST_RANK; "
+             "exec 9>%s; trap '' HUP TERM; setsid sleep 600 & echo up$TCDIST_RANK; "
              "while :; do sleep 1; done",
              lab.fifo_path);
     return script;

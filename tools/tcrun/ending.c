@@ -15,6 +15,10 @@ enum { GUARD_ANSWER_MS = 2000 };
 /* Ranks that lose one of them know it within milliseconds, and each has an error to tell. */
 enum { LEAVING_MS = 1000 };
 
+/* The grace after a host is lost, unless one was asked for: with the silence that tells of it, all
+ * ranks are gone in less than 5 s. */
+enum { LOST_GRACE_MS = 1000 };
+
 int64_t job_now_ms(void)
 {
     struct timespec now;
@@ -76,7 +80,9 @@ void job_end(struct job *job, int sig)
     if (sig == SIGTERM && job->phase == JOB_PASSING)
         enter(job, JOB_ENDING, job->options->grace_ms - job->options->grace_ms / 2);
     else if (sig == SIGTERM && is_first)
-        enter(job, JOB_ENDING, job->options->grace_ms);
+        enter(job, JOB_ENDING,
+              job->has_lost_host && !job->options->has_grace ? LOST_GRACE_MS
+                                                             : job->options->grace_ms);
     else if (is_first)
         enter(job, JOB_PASSING, job->options->grace_ms / 2);
 }
@@ -191,6 +197,7 @@ static void tell_lost(struct job *job, const struct link *link)
     else
         output_say(&job->output, "%s is lost, with its %u ranks, the first of them rank %u: %s",
                    name, link->rank_count, link->ranks[0], why);
+    job->has_lost_host = true;
     job_conclude(job, job->options->trouble_exit);
 }
 

@@ -71,6 +71,7 @@ struct job {
     int64_t deadline_ms;  /* of the phase; INT64_MAX: none */
     struct failure first; /* the earliest failure, while other hosts may tell of an earlier one */
     int64_t judge_ms;     /* when it is taken for the first; INT64_MAX: there is none */
+    bool has_lost_host;   /* which is why it ends */
     bool has_result;      /* exit_code is final: the first cause wins */
     int exit_code;
 };

@@ -96,7 +96,9 @@ static const struct argp_option argp_options[] = {
     {"verbose", KEY_VERBOSE, NULL, 0, "Report when and how ranks start and end", 0},
     {NULL, 0, NULL, 0, "How it ends:", 4},
     {"timeout-kill", KEY_TIMEOUT_KILL, "SECONDS", 0,
-     "Time between SIGTERM and SIGKILL when ranks are stopped (default: 5)", 0},
+     "Time between SIGTERM and SIGKILL when ranks are stopped (default: 5, or 1 when a host is "
+     "lost)",
+     0},
     {"heartbeat", KEY_BEAT, "SECONDS", 0,
      "Give up a host that has been silent for this long; 0: never (default: 3)", 0},
     {"connect-timeout", KEY_CONNECT, "SECONDS", 0,
@@ -283,6 +285,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_TIMEOUT_KILL:
         options->grace_ms = parse_seconds(arg, state);
+        options->has_grace = true;
         return 0;
     case KEY_VERBOSE:
         options->is_verbose = true;
