@@ -55,19 +55,37 @@ static void assert_nobody_is_left(const char *after)
     assert_true(took_ms < GONE_MS_MAX);
 }
 
+static void write_host_file(const char *path)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    fputs("{\"backend\": \"ring\", \"hosts\": [\n"
+          "{\"ssh\": \"root@10.77.0.1\", \"ips\": [\"10.77.0.1\"], \"slots\": 2},\n"
+          "{\"ssh\": \"root@10.77.0.2\", \"ips\": [\"10.77.0.2\"]},\n"
+          "{\"ssh\": \"10.77.0.100\", \"ips\": [\"10.77.0.100\"]}]}\n",
+          file);
+    assert_int_equal(fclose(file), 0);
+}
+
 static void a_group_trains_across_hosts(void **state)
 {
-    char program[256];
+    char program[256], hosts[128];
     const char *path = tool_path("tcrun");
     struct tool_run run;
 
     (void)state;
+    snprintf(hosts, sizeof hosts, "%s/hosts.json", lab.folder);
+    write_host_file(hosts);
     snprintf(program, sizeof program, "%.*s/examples/digits",
              (int)(strstr(path, "/tools/tcrun") - path), path);
     tool_start(&run, NULL,
-               TCRUN("--key=auto", "--verbose", program, "--data",
-                     TEST_SOURCE_DIR "/examples/digits/digits.csv.gz", "--epochs", "1"));
+               (const char *const[]){"tcrun", "--ssh", lab.ssh, "--hostfile", hosts, "--key=auto",
+                                     "--verbose", program, "--data",
+                                     TEST_SOURCE_DIR "/examples/digits/digits.csv.gz", "--epochs",
+                                     "1", NULL});
     tool_finish(&run);
+    unlink(hosts);
 
     if (run.exit_code != 0)
         fail_msg("%s%s", run.out.data, run.err.data);
