@@ -14,6 +14,7 @@
 
 #include "core/base.h"
 #include "launch/hostfile.h"
+#include "launch/launch.h"
 #include "launch/nodelist.h"
 #include "launch/slurm_conf.h"
 #include "net/shm.h"
@@ -25,6 +26,7 @@ static const char *const all[] = {
     "TCDIST_RANK",
     "TCDIST_WORLD_SIZE",
     "TCDIST_RENDEZVOUS",
+    "TCDIST_RENDEZVOUS_UP",
     "TCDIST_BACKEND",
     "MLX_RANK",
     "MLX_HOSTFILE",
@@ -317,6 +319,32 @@ static void others_that_are_there_are_told_of(void **state)
     assert_non_null(strstr(env.variables, "WORLD_SIZE, RANK"));
 }
 
+/* What a launcher says of its own place is inherited by whoever goes on to another one. */
+static void rank_0_listens_where_its_launcher_says_and_nowhere_else(void **state)
+{
+#define RANK_1 "TCDIST_RANK=1", "TCDIST_WORLD_SIZE=2", "TCDIST_RENDEZVOUS=tcp://h:1"
+    static const struct {
+        const char *settings[VARIABLES_MAX + 1];
+        bool is_up;
+    } rows[] = {
+        {{RANK_1, NULL}, false},
+        {{RANK_1, "TCDIST_RENDEZVOUS_UP=", NULL}, false},
+        {{RANK_1, "TCDIST_RENDEZVOUS_UP=tcp://h:1", NULL}, true},
+        {{RANK_1, "TCDIST_RENDEZVOUS_UP=tcp://h:2", NULL}, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TCI_LEN(rows); i++) {
+        struct tci_error error = {.pub = {.status = TC_OK}};
+        struct tci_launch launch;
+
+        set(rows[i].settings);
+        assert_int_equal(tci_launch_read(&launch, &error), TC_OK);
+        if (launch.is_up != rows[i].is_up)
+            fail_msg("row %zu", i);
+    }
+}
+
 static void backends_are_known_by_name(void **state)
 {
     static const char *const there[] = {"any", "ring", "tcp", "gloo", "single"};
@@ -546,6 +574,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_launcher_says_rank_size_and_place, forget, forget),
         cmocka_unit_test_setup_teardown(what_is_half_set_or_wrong_is_named, forget, forget),
         cmocka_unit_test_setup_teardown(others_that_are_there_are_told_of, forget, forget),
+        cmocka_unit_test_setup_teardown(rank_0_listens_where_its_launcher_says_and_nowhere_else,
+                                        forget, forget),
         cmocka_unit_test(backends_are_known_by_name),
         cmocka_unit_test(lists_of_nodes_are_expanded),
         cmocka_unit_test(counts_of_tasks_are_read),

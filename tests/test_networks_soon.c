@@ -83,7 +83,7 @@ static void what_waiting_may_mend_is_said_soon(void **state)
     net_says(2, "rank 2 has not reached rank 0 at tcp://meet:29500 within 6 s (");
 }
 
-#define UP "TCDIST_RENDEZVOUS_UP=1"
+#define UP "TCDIST_RENDEZVOUS_UP=" URL
 
 /* Where rank 0's socket was there first, as with tcrun, nobody waits for what is not behind it: who
  * is refused, and who hears nothing. */

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "launch/launcher.h"
 
@@ -15,8 +16,6 @@ static tc_status_t read_place(struct tci_launch *launch, struct tci_error *error
     struct tci_launch_number size = {.name = "TCDIST_WORLD_SIZE", .low = 1, .high = INT_MAX};
     struct tci_launch_number fd = {.name = "TCDIST_RENDEZVOUS_FD", .low = 0, .high = INT_MAX};
     struct tci_launch_number rank = {.name = "TCDIST_RANK"};
-    struct tci_launch_number up = {.name = "TCDIST_RENDEZVOUS_UP", .low = 0, .high = 1};
-    int is_up = 0;
     tc_status_t status;
 
     if (tci_launch_get(size.name) == NULL)
@@ -29,16 +28,13 @@ static tc_status_t read_place(struct tci_launch *launch, struct tci_error *error
         status = tci_launch_may_number(launch, &rank, &launch->rank, error);
     if (status == TC_OK)
         status = tci_launch_may_number(launch, &fd, &launch->listen_fd, error);
-    if (status == TC_OK)
-        status = tci_launch_may_number(launch, &up, &is_up, error);
-    launch->is_up = is_up == 1;
     return status;
 }
 
 static tc_status_t read(struct tci_launch *launch, struct tci_error *error)
 {
     tc_status_t status = read_place(launch, error);
-    const char *url;
+    const char *url, *up;
 
     if (status == TC_OK)
         status = tci_launch_local(launch, "TCDIST_LOCAL_RANK", "TCDIST_LOCAL_SIZE", error);
@@ -46,8 +42,11 @@ static tc_status_t read(struct tci_launch *launch, struct tci_error *error)
         status = tci_launch_need(launch, "TCDIST_RENDEZVOUS", &url, error);
     if (status != TC_OK)
         return status;
-    if (launch->size > 1)
+    if (launch->size > 1) {
+        up = tci_launch_get("TCDIST_RENDEZVOUS_UP"); /* may be inherited, and of another place */
+        launch->is_up = up != NULL && strcmp(up, url) == 0;
         (void)snprintf(launch->url, sizeof(launch->url), "%s", url);
+    }
     if (launch->size == 1 || launch->rank != 0)
         launch->listen_fd = -1;
     return TC_OK;

@@ -59,7 +59,7 @@ static void add_place(struct list *list, const struct options *options, unsigned
     add(list, ENV_LOCAL_RANK "=%u", place->local_rank);
     add(list, ENV_LOCAL_SIZE "=%u", world->machines[place->machine].ranks);
     add(list, ENV_RENDEZVOUS "=%s", url);
-    add(list, ENV_RENDEZVOUS_UP "=%d", options->rendezvous == NULL);
+    add(list, ENV_RENDEZVOUS_UP "=%s", options->rendezvous == NULL ? url : "");
     if (options->key[0] != '\0')
         add(list, ENV_KEY "=%s", options->key);
     if (options->encrypts)
