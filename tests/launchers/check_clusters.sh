@@ -16,11 +16,17 @@ fi
 for tool in ip unshare nsenter; do
     command -v "$tool" >/dev/null || skip "needs $tool"
 done
-if [[ -z ${TCDIST_TEST_INSIDE:-} ]]; then
+name_space() { readlink /proc/self/ns/uts; }
+if [[ ${1:-} != inside ]]; then
     unshare --net --uts true 2>/dev/null || skip "no network namespaces here"
-    TCDIST_TEST_INSIDE=1 exec unshare --net --uts -- "$0" "$@"
+    exec unshare --net --uts -- "$0" inside "$(name_space)" "$@"
 fi
-unset TCDIST_TEST_INSIDE
+# Whoever calls this part by hand would set up the machine: a new network has no address at all.
+addresses=$(ip -o address) || skip "ip fails"
+if [[ -n $addresses || $2 != uts:* || $2 == "$(name_space)" ]]; then
+    skip "this network is not one of its own"
+fi
+shift 2
 build=$1
 shift
 . "$(dirname "$0")/common.sh"
