@@ -174,6 +174,35 @@ static void programs_of_mlx_on_nccl_know_theirs(void **state)
     tool_close(&run);
 }
 
+/* Part of a machine: by number, by identifier, and with fewer devices than ranks. */
+static void devices_that_tcrun_was_given_are_shared_out(void **state)
+{
+    static const struct {
+        const char *given, *first, *second, *third;
+    } rows[] = {
+        {"4,5,6", "[0] <4>\n", "[1] <5>\n", "[2] <6>\n"},
+        {"GPU-8932f937,MIG-7", "[0] <GPU-8932f937>\n", "[1] <MIG-7>\n", "[2] <>\n"},
+        {"", "[0] <>\n", "[1] <>\n", "[2] <>\n"},
+    };
+    static const char *const argv[] = {
+        "tcrun", "-n3", "--backend=nccl", "sh", "-c", "echo \"<$CUDA_VISIBLE_DEVICES>\"", NULL};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tool_run run;
+
+        setenv("CUDA_VISIBLE_DEVICES", rows[i].given, 1);
+        tool_start(&run, NULL, argv);
+        unsetenv("CUDA_VISIBLE_DEVICES");
+        tool_finish(&run);
+        assert_int_equal(run.exit_code, 0);
+        tool_says(&run, rows[i].first);
+        tool_says(&run, rows[i].second);
+        tool_says(&run, rows[i].third);
+        tool_close(&run);
+    }
+}
+
 static void devices_are_listed_for_jaccl(void **state)
 {
     static const char *const argv[] = {"tcrun",
@@ -472,6 +501,7 @@ int main(void)
         cmocka_unit_test(ranks_are_repeated_on_each_host),
         cmocka_unit_test(programs_of_mlx_and_torch_know_theirs),
         cmocka_unit_test(programs_of_mlx_on_nccl_know_theirs),
+        cmocka_unit_test(devices_that_tcrun_was_given_are_shared_out),
         cmocka_unit_test(devices_are_listed_for_jaccl),
         cmocka_unit_test(a_group_forms_across_hosts),
         cmocka_unit_test(what_would_be_run_is_said),

@@ -91,15 +91,26 @@ static void add_torch(struct list *list, const struct options *options, unsigned
     }
 }
 
-/* Each rank of a host has a device of its own, unless an option or the host file say which. */
+/* Each rank of a host has a device of its own, unless an option or the host file say which.  Of
+ * those that tcrun itself was given each has the one of its number; none, where there are fewer. */
 static void add_device(struct list *list, const struct options *options, unsigned rank)
 {
-    static const char name[] = "CUDA_VISIBLE_DEVICES=";
+    static const char name[] = "CUDA_VISIBLE_DEVICES";
+    const struct place *place = &options->world.places[rank];
+    const char *mine = options->world.machines[place->machine].is_local ? getenv(name) : NULL;
 
     for (size_t i = 0; i < list->count; i++)
-        if (strncmp(list->at[i], name, strlen(name)) == 0)
+        if (strncmp(list->at[i], name, strlen(name)) == 0 && list->at[i][strlen(name)] == '=')
             return;
-    add(list, "%s%u", name, options->world.places[rank].local_rank);
+    if (mine == NULL) {
+        add(list, "%s=%u", name, place->local_rank);
+        return;
+    }
+    for (unsigned i = 0; i < place->local_rank && *mine != '\0'; i++) {
+        mine += strcspn(mine, ",");
+        mine += *mine == ',';
+    }
+    add(list, "%s=%.*s", name, (int)strcspn(mine, ","), mine);
 }
 
 /* What mlx.launch sets, beside files. */
