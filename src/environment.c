@@ -63,9 +63,9 @@ const struct tci_environment_idle tci_environment_idle[] = {
     {NULL, NULL},
 };
 
-/* Letters to change, add or leave out (Levenshtein). */
 extern char **environ; /* no header of POSIX has it */
 
+/* Letters to change, add or leave out (Levenshtein). */
 static size_t distance(const char *a, const char *b)
 {
     size_t row[NAME_MAX_LEN + 1], len = strlen(b);

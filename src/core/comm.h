@@ -187,7 +187,7 @@ static inline struct tci_tag_name tci_comm_tag_name(const struct tci_key *key, u
  * it, even where its links go on serving other groups.  `why` is a sentence. */
 void tci_comm_tell_end(struct tci_comm *comm, const char *why);
 
-/* Deadlines (diagnose.c): arm the operation's timer; have somebody name the culprit. */
+/* Deadlines (diagnose.c): watch an operation from now on, by the group's alarm until that rings. */
 void tci_diagnose_arm(struct tci_op *op);
 /* It runs, after it has waited for others. */
 void tci_diagnose_ran(struct tci_op *op);

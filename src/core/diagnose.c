@@ -354,8 +354,8 @@ void tci_diagnose_ran(struct tci_op *op)
     struct tci_exec *exec = op->comm->exec;
     uint64_t at = now(op->comm) + SHOW_MS * TCI_NS_PER_MS;
 
-    /* Where the questions come sooner they show the call as well; a timer that has its place in
-     * the heap already is moved without memory. */
+    /* Where the questions come sooner they show the call as well; so they do where there is no
+     * memory for the timer. */
     if (op->comm->transport == NULL || op->is_asked || at >= next_ring(op))
         return;
     op->is_shown = false;

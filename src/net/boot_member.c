@@ -542,7 +542,6 @@ static void on_deadline(struct tci_boot *boot)
 static void on_timer(struct tci_boot *boot)
 {
     struct tci_member *member = tci_container_of(boot, struct tci_member, boot);
-
     uint64_t now_ns = tci_boot_now(boot);
 
     if (now_ns >= boot->deadline_ns) {

@@ -81,9 +81,9 @@ struct tci_rdma_region {
 
 /* A large message of ours whose receiver has given a credit. */
 struct tci_rdma_push {
-    struct tci_list link;  /* in link->pushes, the most urgent first */
-    struct tci_xfer *xfer; /* NULL: it has been told how it ended */
-    uint32_t number;       /* of the receive, by its receiver */
+    struct tci_list link; /* in link->pushes, the most urgent first */
+    struct tci_xfer *xfer;
+    uint32_t number; /* of the receive, by its receiver */
     struct tci_rdma_range ranges[TCI_RDMA_RANGES];
     unsigned range_count;
     uint64_t in_range;              /* bytes of the first range that are posted */
@@ -539,7 +539,7 @@ bool tci_rdma_take_back(struct tci_rdma_link *link, struct tci_xfer *xfer, tc_st
 /* What is not answered in time. */
 void tci_rdma_check_revoking(struct tci_rdma_link *link);
 /* The queue pair is gone, nobody writes any more. */
-void tci_rdma_end_revoking(struct tci_rdma_link *link); /* nobody can write any more */
+void tci_rdma_end_revoking(struct tci_rdma_link *link);
 void tci_rdma_end_grants(struct tci_rdma_link *link);
 void tci_rdma_feed(struct tci_rdma *rdma);
 
