@@ -12,6 +12,7 @@
 /* The object that contains `member` at `ptr`. */
 #define tci_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
+#define TCI_NS_PER_S  1000000000ull
 #define TCI_NS_PER_MS 1000000ull
 #define TCI_NS_PER_US 1000ull
 #define TCI_NEVER     UINT64_MAX /* a deadline that never comes */

@@ -7,8 +7,6 @@
 
 #include "core/base.h"
 
-#define NS_PER_S 1000000000u
-
 int tci_cond_init(pthread_cond_t *cond)
 {
     pthread_condattr_t attr;
@@ -25,8 +23,8 @@ int tci_cond_init(pthread_cond_t *cond)
 
 bool tci_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(deadline_ns / NS_PER_S),
-                             .tv_nsec = (long)(deadline_ns % NS_PER_S)};
+    struct timespec until = {.tv_sec = (time_t)(deadline_ns / TCI_NS_PER_S),
+                             .tv_nsec = (long)(deadline_ns % TCI_NS_PER_S)};
 
     if (deadline_ns == TCI_NEVER)
         return pthread_cond_wait(cond, lock) != ETIMEDOUT;

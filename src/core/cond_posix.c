@@ -6,8 +6,6 @@
 
 #include "core/base.h"
 
-#define NS_PER_S 1000000000u
-
 /* The time of day may be set meanwhile: what is left is looked at anew so often. */
 #define SLICE_NS (100 * TCI_NS_PER_MS)
 
@@ -21,7 +19,7 @@ static uint64_t now_ns(clockid_t clock)
     struct timespec now;
 
     (void)clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+    return (uint64_t)now.tv_sec * TCI_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 bool tci_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline_ns)
@@ -37,8 +35,8 @@ bool tci_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadlin
     if (now >= deadline_ns)
         return false;
     until_ns = now_ns(CLOCK_REALTIME) + tci_min(deadline_ns - now, SLICE_NS);
-    until = (struct timespec){.tv_sec = (time_t)(until_ns / NS_PER_S),
-                              .tv_nsec = (long)(until_ns % NS_PER_S)};
+    until = (struct timespec){.tv_sec = (time_t)(until_ns / TCI_NS_PER_S),
+                              .tv_nsec = (long)(until_ns % TCI_NS_PER_S)};
     (void)pthread_cond_timedwait(cond, lock, &until);
     return now_ns(CLOCK_MONOTONIC) < deadline_ns;
 }

@@ -12,14 +12,12 @@
 
 #include "core/base.h"
 
-#define NS_PER_S 1000000000ull
-
 static_assert(sizeof(atomic_uint) == sizeof(uint32_t), "a futex is 32 bits");
 
 bool tci_futex_wait(atomic_uint *word, unsigned value, uint64_t deadline_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(deadline_ns / NS_PER_S),
-                             .tv_nsec = (long)(deadline_ns % NS_PER_S)};
+    struct timespec until = {.tv_sec = (time_t)(deadline_ns / TCI_NS_PER_S),
+                             .tv_nsec = (long)(deadline_ns % TCI_NS_PER_S)};
     /* The bit set variant, since its time is a point and not a span. */
     long rc = syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value,
                       deadline_ns == TCI_NEVER ? NULL : &until, NULL, FUTEX_BITSET_MATCH_ANY);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/base.h"
 
 void *tci_pages_make(size_t bytes, int *fd_out, uint64_t *number_out)
 {
@@ -33,7 +34,7 @@ int tci_pages_reserve(int fd, size_t bytes)
     static const char zeros[16 * 1024];
 
     for (size_t at = 0; at < bytes;) {
-        size_t len = bytes - at < sizeof(zeros) ? bytes - at : sizeof(zeros);
+        size_t len = tci_min(bytes - at, sizeof(zeros));
         ssize_t put = pwrite(fd, zeros, len, (off_t)at);
 
         if (put < 0 && errno != EINTR)

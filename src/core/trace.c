@@ -230,11 +230,10 @@ uint64_t tci_trace_now(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* release and acquire: whoever reads a field that was written after a claim finds the claimed turn,
- * or a later one, when it looks again.  (A fence would say the same; the thread sanitizer does not
- * know fences.) */
-#define PUT(field, value) atomic_store_explicit(&(field), (value), memory_order_release)
-#define GET(field)        atomic_load_explicit(&(field), memory_order_acquire)
+/* acquire: pairs with the release in tci_word_put; whoever reads a field that was written after a
+ * claim finds the claimed turn, or a later one, when it looks again.  (A fence would say the same;
+ * the thread sanitizer does not know fences.) */
+#define GET(field) atomic_load_explicit(&(field), memory_order_acquire)
 
 static uint64_t pack_what(struct tci_trace *trace, const struct tci_trace_record *record)
 {
@@ -278,16 +277,16 @@ void tci_trace_add(struct tci_trace *trace, const struct tci_trace_record *recor
     slot = tci_trace_claim(trace, &number);
     if (slot == NULL)
         return;
-    PUT(slot->begin_ns, record->begin_ns);
-    PUT(slot->end_ns, record->end_ns);
-    PUT(slot->tag, record->tag);
-    PUT(slot->group, record->group);
-    PUT(slot->a, record->a);
-    PUT(slot->b, record->b);
-    PUT(slot->what, pack_what(trace, record));
-    PUT(slot->rank_peer,
-        (uint64_t)(uint32_t)(record->rank + 1) << 32 | (uint32_t)(record->peer + 1));
-    PUT(slot->use_step, (uint64_t)record->use << 32 | record->step);
+    tci_word_put(&slot->begin_ns, record->begin_ns);
+    tci_word_put(&slot->end_ns, record->end_ns);
+    tci_word_put(&slot->tag, record->tag);
+    tci_word_put(&slot->group, record->group);
+    tci_word_put(&slot->a, record->a);
+    tci_word_put(&slot->b, record->b);
+    tci_word_put(&slot->what, pack_what(trace, record));
+    tci_word_put(&slot->rank_peer,
+                 (uint64_t)(uint32_t)(record->rank + 1) << 32 | (uint32_t)(record->peer + 1));
+    tci_word_put(&slot->use_step, (uint64_t)record->use << 32 | record->step);
     tci_trace_commit(slot, number);
 }
 

@@ -93,12 +93,6 @@ static inline bool tci_trace_is_paused(const struct tci_trace *trace)
                                 memory_order_relaxed);
 }
 
-/* When something begins that will be recorded. */
-static inline uint64_t tci_trace_begin(const struct tci_trace *trace)
-{
-    return tci_trace_is_paused(trace) ? 0 : tci_trace_now();
-}
-
 /* What is recorded.  What a kind has not stays 0, but for rank and peer, which are -1 then. */
 struct tci_trace_record {
     enum tci_trace_kind kind;
@@ -143,6 +137,12 @@ static inline void tci_word_set(tci_word *word, uint64_t value)
 {
     /* relaxed: each is right by itself */
     atomic_store_explicit(word, value, memory_order_relaxed);
+}
+/* Of an entry with turns. */
+static inline void tci_word_put(tci_word *word, uint64_t value)
+{
+    /* release: whoever reads a word of this turn finds the odd turn, or a later one */
+    atomic_store_explicit(word, value, memory_order_release);
 }
 static inline uint64_t tci_word_get(const tci_word *word)
 {
@@ -197,7 +197,7 @@ void tci_trace_flood_init(struct tci_trace_flood *flood);
 void tci_trace_flood_spend(struct tci_trace_flood *flood, unsigned events);
 /* Looks at what was spent, and decides how many are kept from now on. */
 void tci_trace_flood_tick(struct tci_trace *trace, uint64_t now_ns);
-/* Whether an operation leaves events that was not asked before. */
+/* Whether an operation with this mark leaves events. */
 static inline bool tci_trace_keeps(const struct tci_trace *trace, uint64_t mark)
 {
     return mark <= trace->flood.limit;

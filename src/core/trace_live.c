@@ -4,15 +4,9 @@
 
 #include "core/trace_op.h"
 
-/* release: whoever reads a word of this turn finds the odd turn, or a later one. */
-static void put(tci_word *word, uint64_t value)
-{
-    atomic_store_explicit(word, value, memory_order_release);
-}
-
 static void turn(struct tci_trace_live *live)
 {
-    put(&live->turn, tci_word_get(&live->turn) + 1);
+    tci_word_put(&live->turn, tci_word_get(&live->turn) + 1);
 }
 
 /* ---- Entries -------------------------------------------------------------------------------- */
@@ -46,19 +40,19 @@ bool tci_live_take(struct tci_op *op, uint64_t entered_ns)
     }
     trace->live_used++;
     turn(live);
-    put(&live->group, op->comm->group);
-    put(&live->tag, op->args.tag);
-    put(&live->called_ns, op->begin_ns);
-    put(&live->entered_ns, entered_ns);
-    put(&live->count, op->args.call.count);
-    put(&live->call, tci_trace_pack_call(&op->args.call));
-    put(&live->use_peer, (uint64_t)op->key.use << 32 | (uint32_t)(op->args.peer + 1));
-    put(&live->open, 0);
+    tci_word_put(&live->group, op->comm->group);
+    tci_word_put(&live->tag, op->args.tag);
+    tci_word_put(&live->called_ns, op->begin_ns);
+    tci_word_put(&live->entered_ns, entered_ns);
+    tci_word_put(&live->count, op->args.call.count);
+    tci_word_put(&live->call, tci_trace_pack_call(&op->args.call));
+    tci_word_put(&live->use_peer, (uint64_t)op->key.use << 32 | (uint32_t)(op->args.peer + 1));
+    tci_word_put(&live->open, 0);
     for (size_t c = 0; c < TCI_TRACE_CELL_WORDS; c++)
-        put(&live->cells[c], 0);
-    put(&live->what, (uint64_t)TCI_TRACE_LIVE_RUNNING << 56 |
-                         (uint64_t)(op->args.space & 255) << 48 | (uint64_t)op->trace_names << 16 |
-                         (tci_trace_thread() & 0xffff));
+        tci_word_put(&live->cells[c], 0);
+    tci_word_put(&live->what, (uint64_t)TCI_TRACE_LIVE_RUNNING << 56 |
+                                  (uint64_t)(op->args.space & 255) << 48 |
+                                  (uint64_t)op->trace_names << 16 | (tci_trace_thread() & 0xffff));
     turn(live);
     return true;
 }
@@ -79,7 +73,7 @@ void tci_live_release(struct tci_op *op)
     if (live == NULL)
         return;
     turn(live);
-    put(&live->what, 0);
+    tci_word_put(&live->what, 0);
     turn(live);
     op->comm->trace->live_used--;
     op->live = 0;
@@ -151,8 +145,7 @@ static void add_open(struct tci_op *op, const struct tci_lane *lane)
         struct tci_step step = {0};
 
         lane->plan->step(&op->args.shape, lane->base + (uint32_t)__builtin_ctzll(left), &step);
-        if (step.kind == TCI_STEP_SEND || step.kind == TCI_STEP_RECV ||
-            step.kind == TCI_STEP_RECV_REDUCE)
+        if (tci_step_is_message(step.kind))
             (void)tci_live_open(op, step.peer, step.kind == TCI_STEP_SEND);
     }
 }

@@ -57,12 +57,6 @@ static struct tci_trace_record record_of(const struct tci_op *op, enum tci_trace
                                      .use = op->key.use};
 }
 
-/* release: whoever reads a word of this turn finds the odd turn, or a later one. */
-static void put(tci_word *word, uint64_t value)
-{
-    atomic_store_explicit(word, value, memory_order_release);
-}
-
 /* What an entry among those in flight costs, in events. */
 enum { LIVE_EVENTS = 2 };
 /* So many become whole in a tick: that is 0.3 % of the time. */
@@ -87,17 +81,17 @@ __attribute__((always_inline)) static inline void add(const struct tci_op *op,
     if (slot == NULL)
         return;
     tci_trace_flood_spend(&comm->trace->flood, 1);
-    put(&slot->begin_ns, event->begin_ns);
-    put(&slot->end_ns, event->end_ns);
-    put(&slot->tag, op->args.tag);
-    put(&slot->group, comm->group);
-    put(&slot->a, event->a);
-    put(&slot->b, event->b);
-    put(&slot->what, (uint64_t)event->kind << 56 | (uint64_t)(op->args.space & 255) << 48 |
-                         (uint64_t)event->names << 16 | (tci_trace_thread() & 0xffff));
-    put(&slot->rank_peer,
-        (uint64_t)(uint32_t)(comm->shown_rank + 1) << 32 | (uint32_t)(event->peer + 1));
-    put(&slot->use_step, (uint64_t)op->key.use << 32 | event->step);
+    tci_word_put(&slot->begin_ns, event->begin_ns);
+    tci_word_put(&slot->end_ns, event->end_ns);
+    tci_word_put(&slot->tag, op->args.tag);
+    tci_word_put(&slot->group, comm->group);
+    tci_word_put(&slot->a, event->a);
+    tci_word_put(&slot->b, event->b);
+    tci_word_put(&slot->what, (uint64_t)event->kind << 56 | (uint64_t)(op->args.space & 255) << 48 |
+                                  (uint64_t)event->names << 16 | (tci_trace_thread() & 0xffff));
+    tci_word_put(&slot->rank_peer,
+                 (uint64_t)(uint32_t)(comm->shown_rank + 1) << 32 | (uint32_t)(event->peer + 1));
+    tci_word_put(&slot->use_step, (uint64_t)op->key.use << 32 | event->step);
     tci_trace_commit(slot, number);
 }
 

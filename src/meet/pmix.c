@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "core/base.h"
+#include "loop/loop.h"
 #include "meet/store.h"
 
 static bool is_plain(const char *url)
@@ -85,20 +86,12 @@ static tc_status_t load(struct tci_error *error)
     return fail(error, "it lacks a function", LIBRARY);
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 * TCI_NS_PER_MS + (uint64_t)now.tv_nsec;
-}
-
 /* A server hears of the end of a client in its own time, and takes one that comes again before for
  * the one that has gone: some of its collectives end in an error then (7 of 25 of Slurm 22.05 with
  * PMIx 4.2.2; none after this pause). */
 static void let_it_notice(void)
 {
-    const uint64_t passed_ns = now_ns() - pmix.left_ns;
+    const uint64_t passed_ns = tci_loop_clock() - pmix.left_ns;
     struct timespec rest = {.tv_nsec = (long)(NOTICE_NS - tci_min(passed_ns, NOTICE_NS))};
 
     if (pmix.left_ns != 0)
@@ -125,7 +118,7 @@ static void leave(void)
         return;
     (void)pmix.finalize(NULL, 0);
     pmix.is_in = false;
-    pmix.left_ns = now_ns();
+    pmix.left_ns = tci_loop_clock();
 }
 
 void tci_pmix_leave(void)

@@ -10,16 +10,6 @@
 
 #include "core/random.h"
 
-/* FNV-1a. */
-static uint64_t hash(uint64_t seed, const void *data, size_t len)
-{
-    const uint8_t *bytes = data;
-
-    for (size_t k = 0; k < len; k++)
-        seed = (seed ^ bytes[k]) * 0x100000001b3u;
-    return seed;
-}
-
 static bool read_boot_id(char *text, size_t room, size_t *len_out)
 {
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -45,13 +35,13 @@ uint64_t tci_host_id(void)
     if (read_boot_id(boot_id, sizeof boot_id, &len) && stat("/proc/self/ns/net", &space) == 0) {
         uint64_t inode = space.st_ino;
 
-        id = hash(id, boot_id, len);
-        return hash(id, &inode, sizeof inode);
+        id = tci_host_hash(id, boot_id, len);
+        return tci_host_hash(id, &inode, sizeof inode);
     }
     if (!tci_random(&id, sizeof id)) {
         pid_t self = getpid();
 
-        id = hash(id, &self, sizeof self);
+        id = tci_host_hash(id, &self, sizeof self);
     }
     return id;
 }

@@ -160,8 +160,7 @@ struct tci_link {
     struct tci_rx rx;
     struct tci_log log;
     struct tci_list flows; /* most urgent first */
-    size_t flow_count;
-    uint64_t bye_end; /* where our goodbye ends in what is sent */
+    uint64_t bye_end;      /* where our goodbye ends in what is sent */
     uint32_t seq_out, seq_in;
     uint64_t eager_queued;   /* bytes in flows, not in frames yet */
     uint64_t eager_framed;   /* bytes in frames, since the beginning */

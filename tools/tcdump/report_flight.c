@@ -68,15 +68,14 @@ static int64_t next_rank(const struct found *found, size_t i, enum wait_kind kin
 /* "for ranks 0, 1, 2, which have not entered it"; each rank once. */
 static void add_kind(const struct found *found, size_t i, enum wait_kind kind, struct line *line)
 {
-    static const char *const how[] = {
-        [WAIT_ABSENT] = "for rank", [WAIT_RECEIVE] = "for rank", [WAIT_SEND] = "to send to rank"};
     const struct job *job = found->job;
     int64_t first = next_rank(found, i, kind, -1);
     bool is_one = first >= 0 && next_rank(found, i, kind, first) < 0;
 
     if (first < 0)
         return;
-    add(line, "%s%s%s", line->len > 0 ? ", " : "", how[kind], is_one ? " " : "s ");
+    add(line, "%s%s rank%s ", line->len > 0 ? ", " : "", kind == WAIT_SEND ? "to send to" : "for",
+        is_one ? "" : "s");
     for (int64_t r = first; r >= 0; r = next_rank(found, i, kind, r)) {
         char rank[JOB_TEXT];
 
