@@ -26,6 +26,7 @@ static const char *const all[] = {
     "TCDIST_RANK",
     "TCDIST_WORLD_SIZE",
     "TCDIST_RENDEZVOUS",
+    "TCDIST_RENDEZVOUS_FD",
     "TCDIST_RENDEZVOUS_UP",
     "TCDIST_BACKEND",
     "MLX_RANK",
@@ -319,18 +320,22 @@ static void others_that_are_there_are_told_of(void **state)
     assert_non_null(strstr(env.variables, "WORLD_SIZE, RANK"));
 }
 
-/* What a launcher says of its own place is inherited by whoever goes on to another one. */
-static void rank_0_listens_where_its_launcher_says_and_nowhere_else(void **state)
+/* What a launcher says of its own socket is inherited by whoever goes on to another place. */
+static void a_socket_counts_at_its_own_place_alone(void **state)
 {
-#define RANK_1 "TCDIST_RANK=1", "TCDIST_WORLD_SIZE=2", "TCDIST_RENDEZVOUS=tcp://h:1"
+#define OF_TWO "TCDIST_WORLD_SIZE=2", "TCDIST_RENDEZVOUS=tcp://h:1", "TCDIST_RENDEZVOUS_FD=7"
     static const struct {
         const char *settings[VARIABLES_MAX + 1];
         bool is_up;
+        int fd;
     } rows[] = {
-        {{RANK_1, NULL}, false},
-        {{RANK_1, "TCDIST_RENDEZVOUS_UP=", NULL}, false},
-        {{RANK_1, "TCDIST_RENDEZVOUS_UP=tcp://h:1", NULL}, true},
-        {{RANK_1, "TCDIST_RENDEZVOUS_UP=tcp://h:2", NULL}, false},
+        {{OF_TWO, "TCDIST_RANK=0", NULL}, false, 7},
+        {{OF_TWO, "TCDIST_RANK=0", "TCDIST_RENDEZVOUS_UP=tcp://h:1", NULL}, true, 7},
+        {{OF_TWO, "TCDIST_RANK=0", "TCDIST_RENDEZVOUS_UP=tcp://h:2", NULL}, false, -1},
+        {{OF_TWO, "TCDIST_RANK=1", NULL}, false, -1},
+        {{OF_TWO, "TCDIST_RANK=1", "TCDIST_RENDEZVOUS_UP=", NULL}, false, -1},
+        {{OF_TWO, "TCDIST_RANK=1", "TCDIST_RENDEZVOUS_UP=tcp://h:1", NULL}, true, -1},
+        {{OF_TWO, "TCDIST_RANK=1", "TCDIST_RENDEZVOUS_UP=tcp://h:2", NULL}, false, -1},
     };
 
     (void)state;
@@ -340,8 +345,8 @@ static void rank_0_listens_where_its_launcher_says_and_nowhere_else(void **state
 
         set(rows[i].settings);
         assert_int_equal(tci_launch_read(&launch, &error), TC_OK);
-        if (launch.is_up != rows[i].is_up)
-            fail_msg("row %zu", i);
+        if (launch.is_up != rows[i].is_up || launch.listen_fd != rows[i].fd)
+            fail_msg("row %zu: %d, descriptor %d", i, launch.is_up, launch.listen_fd);
     }
 }
 
@@ -574,8 +579,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_launcher_says_rank_size_and_place, forget, forget),
         cmocka_unit_test_setup_teardown(what_is_half_set_or_wrong_is_named, forget, forget),
         cmocka_unit_test_setup_teardown(others_that_are_there_are_told_of, forget, forget),
-        cmocka_unit_test_setup_teardown(rank_0_listens_where_its_launcher_says_and_nowhere_else,
-                                        forget, forget),
+        cmocka_unit_test_setup_teardown(a_socket_counts_at_its_own_place_alone, forget, forget),
         cmocka_unit_test(backends_are_known_by_name),
         cmocka_unit_test(lists_of_nodes_are_expanded),
         cmocka_unit_test(counts_of_tasks_are_read),

@@ -34,6 +34,7 @@ static tc_status_t read_place(struct tci_launch *launch, struct tci_error *error
 static tc_status_t read(struct tci_launch *launch, struct tci_error *error)
 {
     tc_status_t status = read_place(launch, error);
+    bool is_elsewhere = false; /* the socket that was made: both variables are inherited by all */
     const char *url, *up;
 
     if (status == TC_OK)
@@ -43,11 +44,12 @@ static tc_status_t read(struct tci_launch *launch, struct tci_error *error)
     if (status != TC_OK)
         return status;
     if (launch->size > 1) {
-        up = tci_launch_get("TCDIST_RENDEZVOUS_UP"); /* may be inherited, and of another place */
+        up = tci_launch_get("TCDIST_RENDEZVOUS_UP");
         launch->is_up = up != NULL && strcmp(up, url) == 0;
+        is_elsewhere = up != NULL && !launch->is_up;
         (void)snprintf(launch->url, sizeof(launch->url), "%s", url);
     }
-    if (launch->size == 1 || launch->rank != 0)
+    if (launch->size == 1 || launch->rank != 0 || is_elsewhere)
         launch->listen_fd = -1;
     return TC_OK;
 }
