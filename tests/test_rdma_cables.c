@@ -231,13 +231,6 @@ static void missing_memory_leaves_nothing_waiting(void **state)
     }
 }
 
-static int check_fake(void **state)
-{
-    (void)state;
-    rdma_net_check_clean();
-    return 0;
-}
-
 #define CASE(test) cmocka_unit_test_setup_teardown(test, open_two, close_all)
 
 int main(void)
@@ -260,15 +253,8 @@ int main(void)
 
     tci_verbs_put(&fake_verbs);
     failed += cmocka_run_group_tests_name("rdma cables", tests, NULL, NULL);
-    for (size_t k = 0; k < TCI_LEN(subjects); k++) {
-        net_subject = &subjects[k];
-        rdma_net_setup_cables();
-        print_message("%s:\n", net_subject->name);
-        if (k == 0)
-            failed += _cmocka_run_group_tests("messages", transport_suite, transport_suite_count,
-                                              NULL, check_fake);
-        failed +=
-            _cmocka_run_group_tests("ends", transport_ends, transport_ends_count, NULL, check_fake);
-    }
-    return failed;
+    rdma_net_setup_cables();
+    failed += transport_suite_run(&subjects[0], rdma_net_teardown);
+    rdma_net_setup_cables();
+    return failed + transport_ends_run(&subjects[1], rdma_net_teardown);
 }

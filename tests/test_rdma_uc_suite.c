@@ -14,13 +14,6 @@
 #include "fake_verbs/fake.h"
 #include "support/rdma_net.h"
 
-static int check_fake(void **state)
-{
-    (void)state;
-    rdma_net_check_clean();
-    return 0;
-}
-
 int main(void)
 {
     static const struct net_subject subjects[] = {{"rdma, UC", rdma_net_open_uc},
@@ -29,13 +22,7 @@ int main(void)
 
     tci_verbs_put(&fake_verbs);
     fake_setup_usual();
-    for (size_t k = 0; k < TCI_LEN(subjects); k++) {
-        net_subject = &subjects[k];
-        print_message("%s:\n", net_subject->name);
-        failed += _cmocka_run_group_tests("messages", transport_suite, transport_suite_count, NULL,
-                                          check_fake);
-        failed +=
-            _cmocka_run_group_tests("ends", transport_ends, transport_ends_count, NULL, check_fake);
-    }
+    for (size_t k = 0; k < TCI_LEN(subjects); k++)
+        failed += transport_suite_run(&subjects[k], rdma_net_teardown);
     return failed;
 }

@@ -86,11 +86,7 @@ int main(void)
     int failed = 0;
 
     for (size_t k = 0; k < TCI_LEN(subjects); k++) {
-        net_subject = &subjects[k];
-        print_message("%s:\n", net_subject->name);
-        failed +=
-            _cmocka_run_group_tests("messages", transport_suite, transport_suite_count, NULL, NULL);
-        failed += _cmocka_run_group_tests("ends", transport_ends, transport_ends_count, NULL, NULL);
+        failed += transport_suite_run(&subjects[k], NULL);
         failed += cmocka_run_group_tests(tests, NULL, NULL);
     }
     return failed;

@@ -335,3 +335,26 @@ const struct CMUnitTest transport_ends[] = {
     WITH_TWO(closing_completes_what_is_live),
 };
 const size_t transport_ends_count = TCI_LEN(transport_ends);
+
+static void begin(const struct net_subject *subject)
+{
+    net_subject = subject;
+    print_message("%s:\n", subject->name);
+}
+
+int transport_suite_run(const struct net_subject *subject, int (*after)(void **state))
+{
+    int failed;
+
+    begin(subject);
+    failed =
+        _cmocka_run_group_tests("messages", transport_suite, transport_suite_count, NULL, after);
+    return failed +
+           _cmocka_run_group_tests("ends", transport_ends, transport_ends_count, NULL, after);
+}
+
+int transport_ends_run(const struct net_subject *subject, int (*after)(void **state))
+{
+    begin(subject);
+    return _cmocka_run_group_tests("ends", transport_ends, transport_ends_count, NULL, after);
+}

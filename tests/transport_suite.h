@@ -79,4 +79,9 @@ struct CMUnitTest;
 extern const struct CMUnitTest transport_suite[], transport_ends[];
 extern const size_t transport_suite_count, transport_ends_count;
 
+/* Run both of a subject, or how things end alone; `after` is the teardown of each of the two, NULL:
+ * none.  Give how many tests have failed. */
+int transport_suite_run(const struct net_subject *subject, int (*after)(void **state));
+int transport_ends_run(const struct net_subject *subject, int (*after)(void **state));
+
 #endif

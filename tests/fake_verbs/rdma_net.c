@@ -118,3 +118,10 @@ void rdma_net_check_clean(void)
     assert_int_equal(counts.overruns, 0);
     assert_int_equal(counts.waits_for_receive, 0);
 }
+
+int rdma_net_teardown(void **state)
+{
+    (void)state;
+    rdma_net_check_clean();
+    return 0;
+}

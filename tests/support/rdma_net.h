@@ -23,5 +23,7 @@ struct tci_rdma *rdma_net_cable(const struct net *net, uint32_t rank, int cable)
 /* Everything is closed: nothing is left of the fake's objects, nothing was done that no device
  * would allow, and credits were always right. */
 void rdma_net_check_clean(void);
+/* The same as a teardown. */
+int rdma_net_teardown(void **state);
 
 #endif
