@@ -16,7 +16,6 @@
 #include "fake_verbs/fake.h"
 #include "rdma/link.h"
 #include "support/rdma_net.h"
-#include "support/tcp_net.h"
 
 enum { EAGER = 65536, MIB = 1 << 20 };
 
@@ -36,19 +35,7 @@ static struct net net;
 
 static void open_devices(struct net *opened, size_t eager_bytes)
 {
-    if (is_sealed)
-        tcp_net_open_sealed(opened, eager_bytes);
-    else
-        tcp_net_open(opened, eager_bytes);
-    for (uint32_t r = 0; r < 2; r++) {
-        struct net_node *node = &opened->nodes[r];
-        struct tci_rdma_config config = {
-            .rank = r, .size = 2, .eager_bytes = eager_bytes, .encrypts = is_sealed};
-
-        assert_true(tci_rdma_options_parse(settings[r], &config.options));
-        node->transport = tci_rdma_open(opened->loop, &opened->context, node->transport, &config);
-        assert_true(tci_rdma_is(node->transport));
-    }
+    rdma_net_open_each(opened, eager_bytes, is_sealed, settings);
 }
 
 static const struct net_subject subject = {"rdma", open_devices};

@@ -16,7 +16,6 @@
 #include "loop/state.h"
 #include "rdma/link.h"
 #include "support/rdma_net.h"
-#include "support/tcp_net.h"
 
 enum { EAGER = 65536, MIB = 1 << 20, PATIENCE_MS = 60 * 1000 };
 
@@ -93,14 +92,7 @@ static const char *devices_of[2];
 
 static void open_devices(struct net *opened, size_t eager_bytes)
 {
-    tcp_net_open(opened, eager_bytes);
-    for (uint32_t r = 0; r < 2; r++) {
-        struct net_node *node = &opened->nodes[r];
-        struct tci_rdma_config config = {.rank = r, .size = 2, .eager_bytes = eager_bytes};
-
-        assert_true(tci_rdma_options_parse(devices_of[r], &config.options));
-        node->transport = tci_rdma_open(opened->loop, &opened->context, node->transport, &config);
-    }
+    rdma_net_open_each(opened, eager_bytes, false, devices_of);
 }
 
 /* Whoever offers first, and both at once. */

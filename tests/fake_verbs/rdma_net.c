@@ -16,17 +16,31 @@
 #include "support/rdma_net.h"
 #include "support/tcp_net.h"
 
-static void open_with(struct net *net, size_t eager_bytes, bool encrypts, const char *settings)
+void rdma_net_open_each(struct net *net, size_t eager_bytes, bool is_sealed,
+                        const char *const settings[])
 {
+    if (is_sealed)
+        tcp_net_open_sealed(net, eager_bytes);
+    else
+        tcp_net_open(net, eager_bytes);
     for (uint32_t i = 0; i < net->size; i++) {
         struct tci_rdma_config config = {
-            .rank = i, .size = net->size, .eager_bytes = eager_bytes, .encrypts = encrypts};
+            .rank = i, .size = net->size, .eager_bytes = eager_bytes, .encrypts = is_sealed};
 
-        assert_true(tci_rdma_options_parse(settings, &config.options));
+        assert_true(tci_rdma_options_parse(settings[i], &config.options));
         net->nodes[i].transport =
             tci_rdma_open(net->loop, &net->context, net->nodes[i].transport, &config);
         assert_true(tci_rdma_is(net->nodes[i].transport));
     }
+}
+
+static void open_alike(struct net *net, size_t eager_bytes, bool is_sealed, const char *settings)
+{
+    const char *each[NET_SIZE_MAX];
+
+    for (uint32_t i = 0; i < NET_SIZE_MAX; i++)
+        each[i] = settings;
+    rdma_net_open_each(net, eager_bytes, is_sealed, each);
 }
 
 void rdma_net_setup_cables(void)
@@ -82,26 +96,22 @@ void rdma_net_open_sealed_cables(struct net *net, size_t eager_bytes)
 
 void rdma_net_open(struct net *net, size_t eager_bytes)
 {
-    tcp_net_open(net, eager_bytes);
-    open_with(net, eager_bytes, false, "1");
+    open_alike(net, eager_bytes, false, "1");
 }
 
 void rdma_net_open_sealed(struct net *net, size_t eager_bytes)
 {
-    tcp_net_open_sealed(net, eager_bytes);
-    open_with(net, eager_bytes, true, "1");
+    open_alike(net, eager_bytes, true, "1");
 }
 
 void rdma_net_open_uc(struct net *net, size_t eager_bytes)
 {
-    tcp_net_open(net, eager_bytes);
-    open_with(net, eager_bytes, false, "1,service=uc");
+    open_alike(net, eager_bytes, false, "1,service=uc");
 }
 
 void rdma_net_open_sealed_uc(struct net *net, size_t eager_bytes)
 {
-    tcp_net_open_sealed(net, eager_bytes);
-    open_with(net, eager_bytes, true, "1,service=uc");
+    open_alike(net, eager_bytes, true, "1,service=uc");
 }
 
 void rdma_net_check_clean(void)

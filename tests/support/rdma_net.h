@@ -5,7 +5,11 @@
 
 #include "transport_suite.h"
 
-/* Opens the transport of each node, over the fake devices that are set up. */
+/* Opens the transport of each node, over the fake devices that are set up, with the settings of
+ * each. */
+void rdma_net_open_each(struct net *net, size_t eager_bytes, bool is_sealed,
+                        const char *const settings[]);
+/* The same with the usual ones. */
 void rdma_net_open(struct net *net, size_t eager_bytes);
 /* The same where everything is sealed. */
 void rdma_net_open_sealed(struct net *net, size_t eager_bytes);
