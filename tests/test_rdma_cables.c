@@ -148,7 +148,7 @@ static void unlike_lengths_are_found(void **state)
         net_send(&net, &send, 0, 1, i + 1, lens[i][0]);
         net_wait(&net, &send.xfer);
         assert_int_equal(send.xfer.status, TC_ERR_MISMATCH);
-        net.nodes[1].transport->ops->abort(net.nodes[1].transport, &recv.xfer.key, TCI_ALL_PEERS);
+        net_abort(&net, 1, &recv.xfer.key);
         net_wait(&net, &recv.xfer);
         assert_true(recv.xfer.status == TC_ERR_MISMATCH || recv.xfer.status == TC_ERR_CANCELLED);
         net_free(&send);
@@ -167,14 +167,9 @@ static void an_aborted_message_ends_in_all_its_parts(void **state)
         net_send(&net, &send, 0, 1, 5 + (uint64_t)turns, 6 * MIB);
         net_turns(&net, turns);
         for (int r = 0; r < 2; r++)
-            net.nodes[r].transport->ops->abort(net.nodes[r].transport, &recv.xfer.key,
-                                               TCI_ALL_PEERS);
-        net_wait(&net, &send.xfer);
-        net_wait(&net, &recv.xfer);
-        if (recv.xfer.status == TC_OK)
-            assert_true(net_is_intact(&recv));
-        net_free(&send);
-        net_free(&recv);
+            net_abort(&net, r, &recv.xfer.key);
+        net_drop(&net, &send);
+        net_drop(&net, &recv);
     }
     net_exchange(&net, MIB, 20);
 }
@@ -188,14 +183,9 @@ static void a_close_in_the_middle_leaves_nothing(void **state)
         net_recv(&net, &recv, 1, 0, 2, 6 * MIB);
         net_send(&net, &send, 0, 1, 2, 6 * MIB);
         net_turns(&net, turns);
-        for (uint32_t r = 0; r < 2; r++) {
-            net.nodes[r].transport->ops->close(net.nodes[r].transport);
-            net.nodes[r].transport = NULL;
-        }
-        net_wait(&net, &send.xfer);
-        net_wait(&net, &recv.xfer);
-        net_free(&send);
-        net_free(&recv);
+        net_close_transports(&net);
+        net_drop(&net, &send);
+        net_drop(&net, &recv);
         (void)close_all(state);
         (void)open_two(state);
     }
@@ -218,14 +208,9 @@ static void missing_memory_leaves_nothing_waiting(void **state)
         tci_alloc_fail_at(0, 0);
         total = tci_max(total, tci_alloc_total() - before);
         for (int r = 0; r < 2; r++)
-            net.nodes[r].transport->ops->abort(net.nodes[r].transport, &recv.xfer.key,
-                                               TCI_ALL_PEERS);
-        net_wait(&net, &send.xfer);
-        net_wait(&net, &recv.xfer);
-        if (recv.xfer.status == TC_OK)
-            assert_true(net_is_intact(&recv));
-        net_free(&send);
-        net_free(&recv);
+            net_abort(&net, r, &recv.xfer.key);
+        net_drop(&net, &send);
+        net_drop(&net, &recv);
         (void)close_all(state);
         (void)open_two(state);
     }

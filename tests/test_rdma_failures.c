@@ -329,7 +329,7 @@ static void a_receive_ends_in_time_though_the_peer_is_silent(void **state)
     net_send(&net, &send, 0, 1, 3, 6 * MIB);
     fake_hold(true);
     net_turns(&net, 3);
-    net.nodes[1].transport->ops->abort(net.nodes[1].transport, &key, TCI_ALL_PEERS);
+    net_abort(&net, 1, &key);
     net_wait(&net, &recv.xfer);
     assert_int_equal(recv.xfer.status, TC_ERR_CANCELLED);
     memset(recv.bytes, 0x77, recv.xfer.len);
@@ -366,7 +366,7 @@ static void wait_for_both(struct net_message *send, struct net_message *recv)
         net_turn(&net);
     }
     for (int r = 0; r < 2; r++)
-        net.nodes[r].transport->ops->abort(net.nodes[r].transport, &recv->xfer.key, TCI_ALL_PEERS);
+        net_abort(&net, r, &recv->xfer.key);
     net_wait(&net, &send->xfer);
     net_wait(&net, &recv->xfer);
 }

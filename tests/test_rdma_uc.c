@@ -233,10 +233,8 @@ static void a_send_waits_until_its_message_has_come(void **state)
     net_send(&net, &send, 0, 1, 7, 2 * MIB);
     wait_for_loss();
     assert_int_equal(send.xfer.status, TC_ERR_PEER_LOST);
-    net_wait(&net, &send.xfer);
-    net_wait(&net, &recv.xfer);
-    net_free(&send);
-    net_free(&recv);
+    net_drop(&net, &send);
+    net_drop(&net, &recv);
 }
 
 static void a_lost_hello_means_tcp(void **state)

@@ -55,8 +55,7 @@ static void wait_for_both(struct net *net, struct net_message *send, struct net_
         net_turn(net);
     }
     for (int r = 0; r < 2; r++)
-        net->nodes[r].transport->ops->abort(net->nodes[r].transport, &recv->xfer.key,
-                                            TCI_ALL_PEERS);
+        net_abort(net, r, &recv->xfer.key);
     net_wait(net, &send->xfer);
     net_wait(net, &recv->xfer);
 }
@@ -180,7 +179,7 @@ static void bulk_stands_back_for_nothing_else(void **state)
     assert_int_equal(read_a_piece(&net), TCI_SHM_READ_MAX);
     net_finish(&net, &bulk, TC_OK);
     net_finish(&net, &bulk_in, TC_OK);
-    net.nodes[1].transport->ops->abort(net.nodes[1].transport, &other_in.xfer.key, TCI_ALL_PEERS);
+    net_abort(&net, 1, &other_in.xfer.key);
     net_finish(&net, &other_in, TC_ERR_CANCELLED);
     net_close(&net);
 }

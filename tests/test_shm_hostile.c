@@ -182,7 +182,7 @@ static void a_loan_of_memory_that_is_not_there_is_never_complete(void **state)
     put(&head, &lend, sizeof(lend));
     net_turns(&net, 20);
     assert_int_equal(recv.xfer.status, TC_PENDING);
-    net.nodes[0].transport->ops->abort(net.nodes[0].transport, &key, TCI_ALL_PEERS);
+    net_abort(&net, 0, &key);
     net_finish(&net, &recv, TC_ERR_CANCELLED);
     exchange(1, 0, 10, 100000);
 }

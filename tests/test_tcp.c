@@ -48,8 +48,7 @@ static unsigned run_with_failure(uint64_t n)
     tci_alloc_fail_at(0, 0);
     for (uint32_t a = 0; a < 3; a++)
         for (uint32_t tag = 0; tag < 3; tag++)
-            net.nodes[a].transport->ops->abort(
-                net.nodes[a].transport, &(struct tci_key){.tag = tag, .use = 1}, TCI_ALL_PEERS);
+            net_abort(&net, a, &(struct tci_key){.tag = tag, .use = 1});
     for (uint32_t a = 0; a < 3; a++)
         for (uint32_t k = 0; k < 3; k++) {
             net_wait(&net, &sends[a][k].xfer);

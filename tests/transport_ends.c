@@ -54,7 +54,7 @@ static void abort_both(uint64_t tag)
     struct tci_key key = {.tag = tag, .use = 1};
 
     for (int r = 0; r < 2; r++)
-        net.nodes[r].transport->ops->abort(net.nodes[r].transport, &key, TCI_ALL_PEERS);
+        net_abort(&net, r, &key);
 }
 
 /* At once, or as soon as no device touches its memory any more. */
@@ -113,7 +113,7 @@ static void a_send_in_the_middle_is_aborted(void **state)
     net_send(&net, &send, 0, 1, 1, 64 * MIB);
     while (net_stats(&net, 1).bytes_received < MIB)
         turn(1);
-    net.nodes[0].transport->ops->abort(net.nodes[0].transport, &key, TCI_ALL_PEERS);
+    net_abort(&net, 0, &key);
     is_cancelled(&send);
     memset(send.bytes, 0xaa, send.xfer.len);
     finish(&send, TC_ERR_CANCELLED);
@@ -135,7 +135,7 @@ static void a_receive_in_the_middle_is_aborted(void **state)
     net_send(&net, &send, 0, 1, 1, 64 * MIB);
     while (net_stats(&net, 1).bytes_received < MIB)
         turn(1);
-    net.nodes[1].transport->ops->abort(net.nodes[1].transport, &key, TCI_ALL_PEERS);
+    net_abort(&net, 1, &key);
     is_cancelled(&recv);
     finish(&recv, TC_ERR_CANCELLED);
     finish(&send, TC_OK);
@@ -154,7 +154,7 @@ static void a_message_of_a_later_use_waits_for_it(void **state)
 
         net_recv(&net, &old, 1, 0, 1, some[i]);
         turn(3);
-        net.nodes[0].transport->ops->abort(net.nodes[0].transport, &key, TCI_ALL_PEERS);
+        net_abort(&net, 0, &key);
         net.nodes[0].refuses = true; /* what still comes of that use */
         net_prepare(&send, true, 1, 1, some[i]);
         net_prepare(&recv, false, 0, 1, some[i]);
@@ -162,7 +162,7 @@ static void a_message_of_a_later_use_waits_for_it(void **state)
         net_post(&net, &send, 0);
         turn(5);
         assert_int_equal(old.xfer.status, TC_PENDING);
-        net.nodes[1].transport->ops->abort(net.nodes[1].transport, &key, TCI_ALL_PEERS);
+        net_abort(&net, 1, &key);
         net_post(&net, &recv, 1);
         finish(&old, TC_ERR_CANCELLED);
         finish(&send, TC_OK);

@@ -88,11 +88,20 @@ void net_open(struct net *net, uint32_t size, size_t eager_bytes)
     }
 }
 
+void net_close_transports(struct net *net)
+{
+    for (uint32_t i = 0; i < net->size; i++) {
+        struct net_node *node = &net->nodes[i];
+
+        if (node->transport != NULL)
+            node->transport->ops->close(node->transport);
+        node->transport = NULL;
+    }
+}
+
 void net_close(struct net *net)
 {
-    for (uint32_t i = 0; i < net->size; i++)
-        if (net->nodes[i].transport != NULL)
-            net->nodes[i].transport->ops->close(net->nodes[i].transport);
+    net_close_transports(net);
     net_turn(net);
     tci_loop_leave(net->loop);
     tci_loop_free(net->loop);
@@ -234,6 +243,21 @@ void net_finish(struct net *net, struct net_message *message, tc_status_t status
     if (!message->xfer.is_send && status == TC_OK && message->xfer.fold == NULL)
         assert_true(net_is_intact(message));
     net_free(message);
+}
+
+void net_drop(struct net *net, struct net_message *message)
+{
+    net_wait(net, &message->xfer);
+    if (!message->xfer.is_send && message->xfer.status == TC_OK && message->xfer.fold == NULL)
+        assert_true(net_is_intact(message));
+    net_free(message);
+}
+
+void net_abort(struct net *net, uint32_t rank, const struct tci_key *key)
+{
+    struct tci_transport *self = net->nodes[rank].transport;
+
+    self->ops->abort(self, key, TCI_ALL_PEERS);
 }
 
 void net_exchange(struct net *net, size_t len, uint64_t tag)

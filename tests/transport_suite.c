@@ -373,7 +373,7 @@ static void other_lengths_are_a_mismatch(void **state)
                 turn(1);
             assert_true(net.nodes[0].admits + net.nodes[1].admits > admits);
             for (int r = 0; r < 2; r++)
-                net.nodes[r].transport->ops->abort(net.nodes[r].transport, &key, TCI_ALL_PEERS);
+                net_abort(&net, r, &key);
             turn(5);
             net_wait(&net, &send.xfer);
             net_free(&send);

@@ -41,6 +41,8 @@ extern size_t net_copied_max;
 
 void net_open(struct net *net, uint32_t size, size_t eager_bytes);
 void net_close(struct net *net);
+/* The transports alone, in the middle of what they do; net_close() has yet to be called. */
+void net_close_transports(struct net *net);
 /* Turn the loop once; or until *value is at least `least`, which fails after some seconds. */
 void net_turn(struct net *net);
 void net_turn_until(struct net *net, const unsigned *value, unsigned least);
@@ -70,6 +72,10 @@ void net_free(struct net_message *message);
 
 /* Wait, check the status, and what was received, free. */
 void net_finish(struct net *net, struct net_message *message, tc_status_t status);
+/* Wait until it has ended one way or the other, with nothing wrong taken for right, free. */
+void net_drop(struct net *net, struct net_message *message);
+/* A rank aborts what is under a key, with all peers. */
+void net_abort(struct net *net, uint32_t rank, const struct tci_key *key);
 /* A message of a length passes between the first two ranks, in both directions at once. */
 void net_exchange(struct net *net, size_t len, uint64_t tag);
 void net_turns(struct net *net, int times);
