@@ -20,6 +20,16 @@ static tc_future *sum(struct sim_world *world, uint32_t rank, uint64_t tag, floa
                               TC_REDUCE_SUM, NULL);
 }
 
+static void end_all(struct sim_world *world, tc_future **futures, uint32_t count,
+                    tc_status_t expected)
+{
+    assert_true(sim_world_run(world, futures, count, TCI_NEVER));
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(tc_future_test(futures[i]), expected);
+        tc_future_release(futures[i]);
+    }
+}
+
 static void use_up_the_count(struct sim_world *world)
 {
     static float data[MEMBERS][AT_ONCE];
@@ -29,11 +39,7 @@ static void use_up_the_count(struct sim_world *world)
         for (uint32_t i = 0; i < MEMBERS * AT_ONCE; i++)
             futures[i] =
                 sum(world, i % MEMBERS, tag + i / MEMBERS, &data[i % MEMBERS][i / MEMBERS]);
-        assert_true(sim_world_run(world, futures, MEMBERS * AT_ONCE, TCI_NEVER));
-        for (uint32_t i = 0; i < MEMBERS * AT_ONCE; i++) {
-            assert_int_equal(tc_future_test(futures[i]), TC_OK);
-            tc_future_release(futures[i]);
-        }
+        end_all(world, futures, MEMBERS * AT_ONCE, TC_OK);
     }
 }
 
@@ -57,12 +63,9 @@ static void sum_on_all(struct sim_world *world, uint64_t tag, float each, tc_sta
         data[r] = each;
         futures[r] = sum(world, r, tag, &data[r]);
     }
-    assert_true(sim_world_run(world, futures, MEMBERS, TCI_NEVER));
-    for (uint32_t r = 0; r < MEMBERS; r++) {
-        assert_int_equal(tc_future_test(futures[r]), expected);
+    end_all(world, futures, MEMBERS, expected);
+    for (uint32_t r = 0; r < MEMBERS; r++)
         assert_true(expected != TC_OK || data[r] == MEMBERS * each);
-        tc_future_release(futures[r]);
-    }
 }
 
 /* The last rank is late for a call that the others have given up: neither it nor what it sends may
@@ -80,11 +83,7 @@ static void a_failed_tag_that_is_not_counted_is_not_used_again(void **state)
         futures[r] = sum(world, r, tag, &data[r]);
     sim_world_run(world, futures, MEMBERS - 1, world->clock.now_ns + TCI_NS_PER_MS);
     tc_future_cancel(futures[0]);
-    assert_true(sim_world_run(world, futures, MEMBERS - 1, TCI_NEVER));
-    for (uint32_t r = 0; r < MEMBERS - 1; r++) {
-        assert_int_equal(tc_future_test(futures[r]), TC_ERR_CANCELLED);
-        tc_future_release(futures[r]);
-    }
+    end_all(world, futures, MEMBERS - 1, TC_ERR_CANCELLED);
 
     sum_on(world, MEMBERS - 1, tag, &data[MEMBERS - 1], TC_ERR_CANCELLED, 0);
     sum_on_all(world, tag, 100, TC_ERR_INVALID_ARG);
@@ -110,11 +109,7 @@ static void one_that_comes_as_the_others_fail_meets_no_later_call(void **state)
         tc_future_cancel(futures[0]);
         sim_world_run(world, futures, MEMBERS - 1, TCI_NS_PER_MS + at);
         futures[MEMBERS - 1] = sum(world, MEMBERS - 1, 9, &data[MEMBERS - 1]);
-        assert_true(sim_world_run(world, futures, MEMBERS, TCI_NEVER));
-        for (uint32_t r = 0; r < MEMBERS; r++) {
-            assert_int_equal(tc_future_test(futures[r]), TC_ERR_CANCELLED);
-            tc_future_release(futures[r]);
-        }
+        end_all(world, futures, MEMBERS, TC_ERR_CANCELLED);
         sum_on_all(world, 9, 100, TC_ERR_INVALID_ARG);
         sum_on_all(world, 10, 100, TC_OK);
         sim_world_free(world);
