@@ -10,12 +10,12 @@ each required one has to be there."""
 import re
 import sys
 
+from manifest import Manifest, skip
+
 try:
     from kubernetes.client import models
-    from manifest import Manifest
 except ImportError as missing:
-    print(f"skipped: {missing} (Debian: python3-kubernetes, python3-yaml)")
-    sys.exit(77)
+    skip(f"{missing} (Debian: python3-kubernetes)")
 
 KINDS = {
     ("v1", "Service"): "V1Service",

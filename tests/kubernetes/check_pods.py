@@ -17,18 +17,8 @@ import tempfile
 import threading
 import time
 
+from manifest import Manifest, skip
 from name_server import NameServer
-
-
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(77)
-
-
-try:
-    from manifest import Manifest
-except ImportError as missing:
-    skip(f"{missing} (Debian: python3-yaml)")
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATA = "examples/digits/digits.csv.gz"

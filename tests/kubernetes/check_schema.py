@@ -12,16 +12,7 @@ import shutil
 import subprocess
 import sys
 
-
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(77)
-
-
-try:
-    from manifest import Manifest
-except ImportError as missing:
-    skip(f"{missing} (Debian: python3-yaml)")
+from manifest import Manifest, skip
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
