@@ -19,6 +19,7 @@
 
 #include "core/alloc.h"
 #include "support/boot_world.h"
+#include "tcdist/log.h"
 
 /* A byte goes over the link of each rank with rank 0: nothing is unread or lost there. */
 static void check_links(int size)
@@ -138,6 +139,31 @@ static void rank_0_may_come_late(void **state)
         boot_world_teardown(state);
         assert_int_equal(boot_world_setup(state), 0);
     }
+}
+
+static void note_absence(tc_log_level_t level, const char *line, void *arg)
+{
+    if (level == TC_LOG_WARN && strstr(line, "rank 1 has not reached rank 0") != NULL)
+        *(bool *)arg = true;
+}
+
+/* A rank 0 that has not listened yet may be started by hand. */
+static void who_has_said_that_rank_0_is_missing_waits_on(void **state)
+{
+    bool has_said = false;
+
+    (void)state;
+    close(boot_world_listen("127.0.0.9"));
+    tc_log_set_sink(note_absence, &has_said);
+    boot_world_start(1, 2, -1);
+    while (!has_said && !boot_places[1].is_done)
+        boot_world_turn(100);
+    tc_log_set_sink(NULL, NULL);
+    if (boot_places[1].is_done)
+        fail_msg("%s", boot_places[1].error.text);
+    boot_world_start(0, 2, -1);
+    boot_world_run(0, 1);
+    check_group(2);
 }
 
 static void a_listener_on_any_address_will_do(void **state)
@@ -331,6 +357,7 @@ int main(void)
         TEST(a_group_forms_over_ipv6),
         TEST(a_group_forms_by_name),
         TEST(rank_0_may_come_late),
+        TEST(who_has_said_that_rank_0_is_missing_waits_on),
         TEST(a_listener_on_any_address_will_do),
         TEST(strangers_do_not_disturb),
         TEST(descriptors_may_run_out_for_a_while),

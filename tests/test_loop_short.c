@@ -99,13 +99,23 @@ static void close_quick(struct quick *quick)
     assert_int_equal(tc_shutdown(quick->context), TC_OK);
 }
 
-static tc_future *begin(struct quick *quick)
+static void make_future(struct quick *quick)
 {
     quick->future = tci_future_new(quick->context, NULL, NULL);
     assert_non_null(quick->future);
+}
+
+static void begin_made(struct quick *quick)
+{
     quick->start = (struct tci_task){.fn = start_quick};
     if (quick->exec->ops->run_or_post(quick->exec, &quick->start, clock_now_ns()))
         tci_context_owe_turn(quick->context);
+}
+
+static tc_future *begin(struct quick *quick)
+{
+    make_future(quick);
+    begin_made(quick);
     return quick->future;
 }
 
@@ -248,6 +258,26 @@ static void a_continuation_added_before_a_wait_has_run_after_it(void **state)
     }
 }
 
+/* As of a call that ends another operation, too. */
+static void a_continuation_of_what_ends_in_a_call_has_run_after_the_wait(void **state)
+{
+    struct quick quick;
+
+    (void)state;
+    open_quick(&quick, true);
+    for (int i = 0; i < 100; i++) {
+        bool has_run = false;
+
+        make_future(&quick);
+        assert_int_equal(tc_future_then(quick.future, note, &has_run), TC_OK);
+        begin_made(&quick);
+        assert_int_equal(tc_future_wait(quick.future, WAIT_MS), TC_OK);
+        assert_true(has_run);
+        tc_future_release(quick.future);
+    }
+    close_quick(&quick);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +285,7 @@ int main(void)
         cmocka_unit_test(descriptors_are_looked_at_though_no_wait_has_to_wait),
         cmocka_unit_test(a_wait_after_a_pause_runs_the_timers_that_are_due),
         cmocka_unit_test(a_continuation_added_before_a_wait_has_run_after_it),
+        cmocka_unit_test(a_continuation_of_what_ends_in_a_call_has_run_after_the_wait),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

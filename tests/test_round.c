@@ -45,19 +45,23 @@ static void check_round(const struct tci_round *round, const struct tci_plan *pl
     }
 }
 
+struct walk {
+    struct tci_round round; /* one for all: what it held before is of no account */
+    unsigned rounds;
+};
+
 static bool check_case(const struct plan_case *subject, void *arg)
 {
-    struct tci_round round = {.plan = NULL}; /* one for all: what it held before is of no account */
-    unsigned *rounds = arg;
+    struct walk *walk = arg;
 
     for (uint32_t rank = 0; rank < subject->size; rank++) {
         struct tci_shape shape = plan_case_shape(subject, rank);
 
         for (int again = 0; again < 2; again++) {
-            if (!tci_round_find(&round, subject->plan, &shape))
+            if (!tci_round_find(&walk->round, subject->plan, &shape))
                 continue;
-            check_round(&round, subject->plan, &shape);
-            ++*rounds;
+            check_round(&walk->round, subject->plan, &shape);
+            walk->rounds++;
         }
     }
     return true;
@@ -67,11 +71,11 @@ static void a_round_has_the_steps_of_its_plan(void **state)
 {
     (void)state;
     for (const struct tci_plan *const *plan = tci_plans; *plan != NULL; plan++) {
-        unsigned rounds = 0;
+        struct walk walk = {.rounds = 0};
 
         for (uint32_t size = 2; size <= 7; size++)
-            assert_true(plan_cases_each(*plan, size, check_case, &rounds));
-        assert_true(rounds > 0 || *plan != &tci_oneshot_allreduce);
+            assert_true(plan_cases_each(*plan, size, check_case, &walk));
+        assert_true(walk.rounds > 0 || *plan != &tci_oneshot_allreduce);
     }
 }
 
@@ -100,12 +104,109 @@ static void a_pipeline_is_no_round(void **state)
     assert_true(tci_round_find(&round, &tci_oneshot_allreduce, &shape));
 }
 
+/* ---- Plans of the test's own ------------------------------------------------------------------- */
+
+static struct {
+    struct tci_step steps[TCI_ROUND_MAX + 2];
+    uint32_t count;
+} own;
+
+static uint32_t own_steps(const struct tci_shape *shape)
+{
+    (void)shape;
+    return own.count;
+}
+
+static void own_step(const struct tci_shape *shape, uint32_t i, struct tci_step *step_out)
+{
+    (void)shape;
+    *step_out = own.steps[i];
+}
+
+/* So many messages, and perhaps a fold of what they have brought. */
+static void make_own(uint32_t messages, bool has_fold)
+{
+    own.count = messages + has_fold;
+    for (uint32_t i = 0; i < own.count; i++)
+        own.steps[i] = (struct tci_step){.kind = i < messages ? TCI_STEP_RECV : TCI_STEP_FOLD,
+                                         .fence = i == messages};
+}
+
+static uint32_t own_messages(void)
+{
+    static const struct tci_plan plan = {.name = "own", .steps = own_steps, .step = own_step};
+    struct tci_round round = {.plan = NULL};
+    struct tci_shape shape = {.rank = 1, .size = 2};
+
+    return tci_round_find(&round, &plan, &shape) ? round.messages : 0;
+}
+
+static void as_many_messages_as_there_is_room_for_are_a_round(void **state)
+{
+    (void)state;
+    for (uint32_t messages = 1; messages <= TCI_ROUND_MAX + 1; messages++)
+        for (int fold = 0; fold < 2; fold++) {
+            make_own(messages, fold != 0);
+            assert_int_equal(own_messages(), messages <= TCI_ROUND_MAX ? messages : 0);
+        }
+    make_own(0, true);
+    assert_int_equal(own_messages(), 0);
+}
+
+static void a_step_that_waits_for_another_is_of_no_round(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 5; way++) {
+        struct tci_step *second = &own.steps[1];
+
+        make_own(3, true);
+        second->fence = way == 0;
+        second->wait[0] = way == 1;
+        second->wait[1] = way == 2;
+        second->pace = way == 3;
+        if (way == 4)
+            own.steps[3].fence = false;
+        assert_int_equal(own_messages(), 0);
+    }
+}
+
+static void a_shape_that_differs_in_anything_is_looked_at_anew(void **state)
+{
+    static const struct tci_plan plan = {.name = "own", .steps = own_steps, .step = own_step};
+    const struct tci_shape base = {.rank = 1, .size = 4, .root = 1, .radix = 2, .cuts = 1};
+    struct tci_round round = {.plan = NULL};
+    struct tci_hosts *hosts = plan_case_hosts(0, base.size);
+
+    (void)state;
+    for (int way = 0; way < 7; way++) {
+        struct tci_shape other = base;
+
+        other.rank += way == 0;
+        other.size += way == 1;
+        other.root += way == 2;
+        other.radix += way == 3;
+        other.cuts += way == 4;
+        other.hosts = way == 5 ? hosts : NULL;
+        other.in_place = way == 6;
+        make_own(2, false);
+        assert_true(tci_round_find(&round, &plan, &base));
+        assert_int_equal(round.messages, 2);
+        make_own(3, false);
+        assert_true(tci_round_find(&round, &plan, &other));
+        assert_int_equal(round.messages, 3);
+    }
+    tci_hosts_unref(hosts);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_round_has_the_steps_of_its_plan),
         cmocka_unit_test(one_shot_is_a_round_for_as_many_ranks_as_there_is_room_for),
         cmocka_unit_test(a_pipeline_is_no_round),
+        cmocka_unit_test(as_many_messages_as_there_is_room_for_are_a_round),
+        cmocka_unit_test(a_step_that_waits_for_another_is_of_no_round),
+        cmocka_unit_test(a_shape_that_differs_in_anything_is_looked_at_anew),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,28 +93,97 @@ static void a_failed_tag_that_is_not_counted_is_not_used_again(void **state)
     sim_world_free(world);
 }
 
-/* As before, but the late rank comes before it hears of the end. */
+/* As if a rank had had so many. */
+static void forget_counts(struct sim_world *world, uint32_t rank)
+{
+    sim_group(world, rank)->comm.tags.has_forgotten = true;
+}
+
+/* Whatever is idle next is forgotten. */
+static void fill_memory(struct sim_world *world)
+{
+    for (uint32_t r = 0; r < MEMBERS; r++)
+        sim_group(world, r)->comm.tags.idle_count = TCI_TAGS_IDLE_MAX;
+}
+
+/* The others are in a call that rank 0 cancels; the last rank comes so much later, and may have had
+ * all that it needs.  How it ends there. */
+static tc_status_t fail_on_all(struct sim_world *world, uint64_t tag, uint64_t late_ns)
+{
+    uint64_t begin_ns = world->clock.now_ns + TCI_NS_PER_MS;
+    tc_future *futures[MEMBERS];
+    float data[MEMBERS] = {1, 1, 1, 1};
+    tc_status_t status;
+
+    for (uint32_t r = 0; r < MEMBERS - 1; r++)
+        futures[r] = sum(world, r, tag, &data[r]);
+    sim_world_run(world, futures, MEMBERS - 1, begin_ns);
+    tc_future_cancel(futures[0]);
+    sim_world_run(world, futures, MEMBERS - 1, begin_ns + late_ns);
+    futures[MEMBERS - 1] = sum(world, MEMBERS - 1, tag, &data[MEMBERS - 1]);
+    assert_true(sim_world_run(world, futures, MEMBERS, TCI_NEVER));
+    status = tc_future_test(futures[MEMBERS - 1]);
+    for (uint32_t r = 0; r < MEMBERS; r++) {
+        assert_true(r == MEMBERS - 1 || tc_future_test(futures[r]) == TC_ERR_CANCELLED);
+        tc_future_release(futures[r]);
+    }
+    return status;
+}
+
+/* As before, but the late rank comes before it hears of the end; the call is the first under its
+ * tag, or one like it has ended well. */
 static void one_that_comes_as_the_others_fail_meets_no_later_call(void **state)
 {
     for (uint64_t at = 0; at < 20000; at += 1000) {
         struct sim_world *world = sim_world_new(MEMBERS, NULL);
-        tc_future *futures[MEMBERS];
-        float data[MEMBERS] = {1, 1, 1, 1};
 
-        for (uint32_t r = 0; r < MEMBERS; r++) /* as if it had had so many */
-            sim_group(world, r)->comm.tags.has_forgotten = true;
-        for (uint32_t r = 0; r < MEMBERS - 1; r++)
-            futures[r] = sum(world, r, 9, &data[r]);
-        sim_world_run(world, futures, MEMBERS - 1, TCI_NS_PER_MS);
-        tc_future_cancel(futures[0]);
-        sim_world_run(world, futures, MEMBERS - 1, TCI_NS_PER_MS + at);
-        futures[MEMBERS - 1] = sum(world, MEMBERS - 1, 9, &data[MEMBERS - 1]);
-        end_all(world, futures, MEMBERS, TC_ERR_CANCELLED);
+        for (uint32_t r = 0; r < MEMBERS; r++)
+            forget_counts(world, r);
+        if (at % 2000 != 0)
+            sum_on_all(world, 9, 3, TC_OK);
+        fill_memory(world);
+        assert_int_equal(fail_on_all(world, 9, at), TC_ERR_CANCELLED);
+        sim_world_idle(world);
+        assert_int_equal(sim_net_early(world->net), 0);
         sum_on_all(world, 9, 100, TC_ERR_INVALID_ARG);
         sum_on_all(world, 10, 100, TC_OK);
+        sum_on_all(world, 9, 100, TC_ERR_INVALID_ARG); /* that is kept for good */
+        assert_int_equal(sim_net_early(world->net), 0);
         sim_world_free(world);
     }
     (void)state;
+}
+
+static void who_counts_uses_hears_that_another_refuses(void **state)
+{
+    struct sim_world *world = sim_world_new(MEMBERS, NULL);
+
+    (void)state;
+    forget_counts(world, 0);
+    (void)fail_on_all(world, 9, 0);
+    sum_on_all(world, 9, 100, TC_ERR_INVALID_ARG);
+    sim_world_free(world);
+}
+
+/* Messages alone have made its tag known there. */
+static void who_has_not_entered_a_call_that_is_not_counted_is_named(void **state)
+{
+    struct sim_world *world = sim_world_new(MEMBERS, NULL);
+    tc_future *futures[MEMBERS - 1];
+    float data[MEMBERS] = {1, 1, 1, 1};
+
+    (void)state;
+    for (uint32_t r = 0; r < MEMBERS; r++)
+        forget_counts(world, r);
+    for (uint32_t r = 0; r < MEMBERS - 1; r++)
+        futures[r] = sum(world, r, 9, &data[r]);
+    assert_true(sim_world_run(world, futures, MEMBERS - 1, TCI_NEVER));
+    for (uint32_t r = 0; r < MEMBERS - 1; r++) {
+        assert_int_equal(tc_future_test(futures[r]), TC_ERR_TIMEOUT);
+        assert_int_equal(tc_future_error(futures[r])->rank, MEMBERS - 1);
+        tc_future_release(futures[r]);
+    }
+    sim_world_free(world);
 }
 
 int main(void)
@@ -122,6 +191,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_tag_that_is_not_counted_is_not_used_again),
         cmocka_unit_test(one_that_comes_as_the_others_fail_meets_no_later_call),
+        cmocka_unit_test(who_counts_uses_hears_that_another_refuses),
+        cmocka_unit_test(who_has_not_entered_a_call_that_is_not_counted_is_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "net/tcp_link.h"
 #include "support/tcp_net.h"
 #include "transport_suite.h"
 
@@ -52,6 +53,8 @@ static void pass_together(struct net *net, size_t len)
 
     for (unsigned i = 0; i < MANY; i++)
         net_post(net, &sends[i], 0);
+    if (MANY * len > 2 * TCI_TCP_GATHERED) /* what is enough for a call does not wait for a turn */
+        assert_true(writes > 1);
     for (unsigned i = 0; i < MANY; i++)
         net_finish(net, &sends[i], TC_OK);
 
@@ -127,12 +130,39 @@ static void an_urgent_message_waits_for_little_where_one_was_before(void **state
     net_close(&net);
 }
 
+static size_t turn_bytes(const struct net *net, uint32_t rank)
+{
+    return tci_tcp_turn_bytes(tci_tcp_of(net->nodes[rank].transport));
+}
+
+/* On both sides, also where one of them does nothing but receive. */
+static void turns_are_short_for_so_many_large_messages_alone(void **state)
+{
+    struct net net;
+
+    (void)state;
+    net_open(&net, 2, EAGER);
+    net_exchange(&net, EAGER + 1, 1); /* how urgent large ones are */
+    for (uint32_t r = 0; r < 2; r++)
+        assert_int_equal(turn_bytes(&net, r), TCI_TCP_TURN);
+    (void)overtaken_by(&net, 2);
+    net_exchange(&net, EAGER + 1, 3);
+    for (uint32_t r = 0; r < 2; r++)
+        assert_in_range(turn_bytes(&net, r), TCI_TCP_SHORT, 2 * TCI_TCP_SHORT);
+    for (uint64_t i = 0; i < TCI_TCP_SHORT_FOR; i++)
+        net_exchange(&net, EAGER + 1, 10 + i);
+    for (uint32_t r = 0; r < 2; r++)
+        assert_int_equal(turn_bytes(&net, r), TCI_TCP_TURN);
+    net_close(&net);
+}
+
 int main(void)
 {
     static const struct net_subject subject = {"tcp", tcp_net_open};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_messages_of_one_turn_leave_and_come_together),
         cmocka_unit_test(an_urgent_message_waits_for_little_where_one_was_before),
+        cmocka_unit_test(turns_are_short_for_so_many_large_messages_alone),
     };
 
     net_subject = &subject;

@@ -123,6 +123,27 @@ static void who_wants_all_has_all(void **state)
     tci_trace_free(trace);
 }
 
+/* Nothing is paid then, and nothing is earned. */
+static void a_pause_is_no_time_to_recover(void **state)
+{
+    struct tci_trace *trace = tci_trace_new(EVENTS);
+    uint64_t before;
+
+    (void)state;
+    tci_trace_flood_tick(trace, 1000 * MS);
+    tci_trace_flood_spend(&trace->flood, 4096);
+    tci_trace_flood_tick(trace, 1000 * MS);
+    before = trace->flood.limit;
+    assert_true(before < UINT64_MAX);
+    tci_trace_pause(trace);
+    assert_true(trace->flood.limit == UINT64_MAX);
+    tci_trace_flood_tick(trace, 5000 * MS);
+    assert_true(trace->flood.limit == before);
+    tci_trace_flood_tick(trace, 6000 * MS);
+    assert_true(trace->flood.limit == UINT64_MAX);
+    tci_trace_free(trace);
+}
+
 /* ---- Marks ---------------------------------------------------------------------------------- */
 
 static void put_mark(struct tci_trace *trace, uint64_t mark)
@@ -150,7 +171,9 @@ static void marks_say_what_was_entered_and_since_when_they_do(void **state)
     tci_trace_flood_tick(trace, 1000 * MS); /* nothing is stamped: there is no mark */
     for (uint32_t use = 1; use <= 10; use++)
         put_mark(trace, tci_trace_mark_of(7, 1, 42, use));
-    tci_trace_flood_tick(trace, 1001 * MS);
+    for (unsigned tick = 1; tick < 4; tick++) /* one stamp: there is no mark behind it */
+        tci_trace_flood_tick(trace, 1000 * MS + tick * MS);
+    assert_int_equal(tci_word_get(&trace->head->marks), 10 + 1);
     view = view_of(trace);
 
     assert_int_equal(view.counters[TCI_COUNT_BEGUN], 10);
@@ -234,31 +257,41 @@ static bool find_live(const struct tci_trace_view *view, uint64_t tag,
     return false;
 }
 
-/* Until the trace at a path shows an operation as in flight that waits for one rank alone. */
-static void await_one(const char *path, uint64_t tag, struct tci_trace_seen_live *live)
+/* Until the trace at a path shows an operation as in flight that waits for so many ranks. */
+static void await_waits(const char *path, uint64_t tag, uint32_t count,
+                        struct tci_trace_seen_live *live)
 {
     struct tci_trace_view view;
 
     for (bool is_there = false; !is_there; nap()) {
         uint8_t *bytes = read_trace(path, &view);
 
-        is_there = bytes != NULL && find_live(&view, tag, live) && live->waits_count == 1;
+        is_there = bytes != NULL && find_live(&view, tag, live) && live->waits_count == count;
         free(bytes);
     }
 }
 
 enum { OPERATIONS = 64 };
 static float kept[OPERATIONS];
+static struct traced_ranks ranks; /* those before it are known to each */
 
-/* All at once; rank 1 gets the sums, and waits for the last one of rank 2. */
+/* All at once; rank 1 gets the sums, and waits for the last one of rank 2.  That of rank 3 comes
+ * when the trace shows that it is missing, too. */
 static void rank_2_stops(struct traced_rank *self)
 {
     int mine = self->rank == 2 ? OPERATIONS - 1 : OPERATIONS;
+    struct tci_trace_seen_live live;
+    char path[128];
 
     begin_flood(self);
-    for (int i = 0; i < mine; i++)
+    for (int i = 0; i < mine; i++) {
+        if (self->rank == 3 && i == OPERATIONS - 1) {
+            traced_path(&ranks, 1, path);
+            await_waits(path, OPERATIONS, 2, &live);
+        }
         (void)tc_reduce_async(self->group, (uint64_t)i + 1, &kept[i], &kept[i], 1, TC_DTYPE_F32,
                               TC_REDUCE_SUM, 1, NULL);
+    }
     traced_entered(self, (uint64_t)mine);
 }
 
@@ -285,7 +318,6 @@ static bool is_missing(const cJSON *finding)
 /* Those that were through it have left a mark, and are not told of. */
 static void who_stops_in_a_flood_is_named_and_nobody_else(void **state)
 {
-    struct traced_ranks ranks;
     struct tci_trace_seen_live live;
     const cJSON *finding, *rank;
     unsigned missing = 0;
@@ -298,11 +330,13 @@ static void who_stops_in_a_flood_is_named_and_nobody_else(void **state)
     traced_start(&ranks, rank_2_stops, true);
     traced_await(&ranks, true);
     traced_path(&ranks, 1, path);
-    await_one(path, OPERATIONS, &live);
+    await_waits(path, OPERATIONS, 1, &live);
     root = ask(ranks.dir);
 
     assert_int_equal(live.waits[0], 2);
     assert_false(live.is_send[0]);
+    assert_int_equal(live.receives, 1);
+    assert_int_equal(live.sends, 0);
     cJSON_ArrayForEach(finding, cJSON_GetObjectItem(root, "findings"))
     {
         if (!is_missing(finding))
@@ -359,7 +393,6 @@ static void what_takes_long_in_a_flood_is_kept_whole(void **state)
 {
     struct tci_trace_seen_live live;
     struct tci_trace_seen event;
-    struct traced_ranks ranks;
     struct tci_trace_view view;
     unsigned done = 0, transfers = 0;
     char path[128];
@@ -395,6 +428,7 @@ int main(void)
         cmocka_unit_test(a_loop_that_is_not_turned_keeps_no_more),
         cmocka_unit_test(a_loop_that_rests_leaves_no_counters_behind),
         cmocka_unit_test(who_wants_all_has_all),
+        cmocka_unit_test(a_pause_is_no_time_to_recover),
         cmocka_unit_test(marks_say_what_was_entered_and_since_when_they_do),
         cmocka_unit_test(who_stops_in_a_flood_is_named_and_nobody_else),
         cmocka_unit_test(what_takes_long_in_a_flood_is_kept_whole),
