@@ -104,7 +104,7 @@ static void a_pipeline_is_no_round(void **state)
     assert_true(tci_round_find(&round, &tci_oneshot_allreduce, &shape));
 }
 
-/* ---- Plans of the test's own ------------------------------------------------------------------- */
+/* ---- Plans of the test's own ----------------------------------------------------------------- */
 
 static struct {
     struct tci_step steps[TCI_ROUND_MAX + 2];
