@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -30,15 +32,16 @@ static void end_all(struct sim_world *world, tc_future **futures, uint32_t count
     }
 }
 
-static void use_up_the_count(struct sim_world *world)
+/* `count` tags, a step from each to the next. */
+static void use_tags(struct sim_world *world, uint64_t count, uint64_t step)
 {
     static float data[MEMBERS][AT_ONCE];
     static tc_future *futures[MEMBERS * AT_ONCE];
 
-    for (uint64_t tag = 0; tag <= TCI_TAGS_IDLE_MAX; tag += AT_ONCE) {
+    for (uint64_t tag = 0; tag < count; tag += AT_ONCE) {
         for (uint32_t i = 0; i < MEMBERS * AT_ONCE; i++)
-            futures[i] =
-                sum(world, i % MEMBERS, tag + i / MEMBERS, &data[i % MEMBERS][i / MEMBERS]);
+            futures[i] = sum(world, i % MEMBERS, (tag + i / MEMBERS) * step,
+                             &data[i % MEMBERS][i / MEMBERS]);
         end_all(world, futures, MEMBERS * AT_ONCE, TC_OK);
     }
 }
@@ -75,10 +78,10 @@ static void a_failed_tag_that_is_not_counted_is_not_used_again(void **state)
     struct sim_world *world = sim_world_new(MEMBERS, NULL);
     tc_future *futures[MEMBERS - 1];
     float data[MEMBERS] = {1, 1, 1, 1};
-    uint64_t tag = 5000000;
+    uint64_t tag = 1500; /* among the lowest, as those are that become unknown first */
 
     (void)state;
-    use_up_the_count(world);
+    use_tags(world, TCI_TAGS_IDLE_MAX + 2 * TCI_USES_RUNS, 1000);
     for (uint32_t r = 0; r < MEMBERS - 1; r++)
         futures[r] = sum(world, r, tag, &data[r]);
     sim_world_run(world, futures, MEMBERS - 1, world->clock.now_ns + TCI_NS_PER_MS);
@@ -89,6 +92,7 @@ static void a_failed_tag_that_is_not_counted_is_not_used_again(void **state)
     sum_on_all(world, tag, 100, TC_ERR_INVALID_ARG);
     sum_on_all(world, tag + 1, 100, TC_OK);
     sum_on_all(world, tag + 1, 7, TC_OK);
+    sum_on_all(world, TCI_TAGS_IDLE_MAX * 1000000ull, 7, TC_OK); /* beyond them all is as ever */
     assert_int_equal(sim_net_early(world->net), 0);
     sim_world_free(world);
 }
@@ -99,11 +103,11 @@ static void forget_counts(struct sim_world *world, uint32_t rank)
     sim_group(world, rank)->comm.tags.has_forgotten = true;
 }
 
-/* Whatever is idle next is forgotten. */
+/* Whatever is idle next is put away. */
 static void fill_memory(struct sim_world *world)
 {
     for (uint32_t r = 0; r < MEMBERS; r++)
-        sim_group(world, r)->comm.tags.idle_count = TCI_TAGS_IDLE_MAX;
+        sim_group(world, r)->comm.tags.idle_count = TCI_TAGS_IDLE_NEAR;
 }
 
 /* The others are in a call that rank 0 cancels; the last rank comes so much later, and may have had
@@ -128,6 +132,62 @@ static tc_status_t fail_on_all(struct sim_world *world, uint64_t tag, uint64_t l
         tc_future_release(futures[r]);
     }
     return status;
+}
+
+static void expect_small(struct sim_world *world)
+{
+    for (uint32_t r = 0; r < MEMBERS; r++) {
+        const struct tci_tags *tags = &sim_group(world, r)->comm.tags;
+
+        assert_true(HASH_COUNT(tags->table) <= TCI_TAGS_IDLE_NEAR + AT_ONCE);
+        assert_true(tags->past.count <= AT_ONCE);
+        assert_false(tags->has_forgotten);
+    }
+}
+
+/* Numbers that go up, as in a loop that trains: one is used anew when it has left the table, by a
+ * call that fails, and one that does not. */
+static void neighbours_are_counted_however_many(void **state)
+{
+    struct sim_world *world = sim_world_new(MEMBERS, NULL);
+    const char *effort = getenv("TCDIST_TEST_EFFORT");
+    bool is_full = effort != NULL && strcmp(effort, "full") == 0;
+    uint64_t count = is_full ? 2 * TCI_TAGS_IDLE_MAX : 4 * TCI_TAGS_IDLE_NEAR;
+
+    (void)state;
+    use_tags(world, count, 1);
+    expect_small(world);
+    for (uint64_t tag = 5; tag < 3 * count; tag += count) { /* an old one, and two new ones */
+        assert_int_equal(fail_on_all(world, tag, 0), TC_ERR_CANCELLED);
+        sum_on_all(world, tag, 100, TC_OK);
+        sum_on_all(world, tag, 7, TC_OK);
+    }
+    assert_int_equal(sim_net_early(world->net), 0);
+    sim_world_free(world);
+}
+
+/* What a failed call has left goes with the tag: who is late, and what it sends, meet no other. */
+static void failed_ones_that_are_put_away_stay_apart(void **state)
+{
+    struct sim_world *world = sim_world_new(MEMBERS, NULL);
+    enum { FAILED = 600, FIRST = 1000000 };
+
+    (void)state;
+    for (uint64_t tag = FIRST; tag < FIRST + FAILED; tag++)
+        assert_int_equal(fail_on_all(world, tag, tag % 5000), TC_ERR_CANCELLED);
+    use_tags(world, TCI_TAGS_IDLE_NEAR + AT_ONCE, 1);
+    expect_small(world);
+    for (uint32_t r = 0; r < MEMBERS; r++) {
+        struct tci_tag_name name = {FIRST, TCI_ALL_PEERS, TCI_SPACE_TAGGED};
+        struct tci_tags *tags = &sim_group(world, r)->comm.tags;
+
+        assert_null(tci_tags_find(tags, &name));
+        assert_int_equal(tci_tags_uses(tags, &name), 1);
+    }
+    for (uint64_t tag = FIRST; tag < FIRST + FAILED; tag++)
+        sum_on_all(world, tag, 3, TC_OK);
+    assert_int_equal(sim_net_early(world->net), 0);
+    sim_world_free(world);
 }
 
 /* As before, but the late rank comes before it hears of the end; the call is the first under its
@@ -190,6 +250,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_tag_that_is_not_counted_is_not_used_again),
+        cmocka_unit_test(neighbours_are_counted_however_many),
+        cmocka_unit_test(failed_ones_that_are_put_away_stay_apart),
         cmocka_unit_test(one_that_comes_as_the_others_fail_meets_no_later_call),
         cmocka_unit_test(who_counts_uses_hears_that_another_refuses),
         cmocka_unit_test(who_has_not_entered_a_call_that_is_not_counted_is_named),

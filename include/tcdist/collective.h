@@ -22,9 +22,9 @@ TC_BEGIN_DECLS
  * - `tag` names one collective on all ranks at a time, whatever the order in which ranks and
  *   threads start theirs.  It is reserved until the operation has ended here and was released:
  *   by tc_tag_release(), or by itself with the option auto_release.  A call with a reserved tag
- *   fails with TC_ERR_BUSY; one with a tag that has failed, and was used first behind more than
- *   65,536 others, with TC_ERR_INVALID_ARG.  TC_TAG_ORDERED takes the group's next number
- *   instead: such calls must come in the same order on every rank.
+ *   fails with TC_ERR_BUSY; one with a tag that has failed, behind more than 65,536 others that
+ *   are no neighbours (docs/tags.md), with TC_ERR_INVALID_ARG.  TC_TAG_ORDERED takes the group's
+ *   next number instead: such calls must come in the same order on every rank.
  * - Every operation ends within its timeout: done, or failed with TC_ERR_TIMEOUT,
  *   TC_ERR_PEER_LOST, TC_ERR_AUTH (a rank could not be linked, for its key), TC_ERR_MISMATCH,
  *   TC_ERR_CANCELLED, TC_ERR_CLOSED or TC_ERR_ALLOC, and an error that names the rank at fault.

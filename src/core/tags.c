@@ -41,6 +41,7 @@ void tci_tags_init(struct tci_tags *tags)
     tci_list_init(&tags->idle);
     tags->idle_count = 0;
     tci_list_init(&tags->released);
+    tci_uses_init(&tags->past);
     tags->has_forgotten = false;
     tags->anchor = tags->spare = NULL;
 }
@@ -115,6 +116,23 @@ static void forget(struct tci_tags *tags, struct tci_tag *tag)
         tci_free(tag);
 }
 
+static uint64_t sequence_of(const struct tci_tag_name *name)
+{
+    return (uint64_t)name->space << 32 | (uint32_t)name->peer;
+}
+
+static void recall_uses(struct tci_tags *tags, struct tci_tag *tag)
+{
+    struct tci_use use = {0};
+    bool is_known = !tci_space_is_ordered(tag->name.space) &&
+                    tci_uses_find(&tags->past, sequence_of(&tag->name), tag->name.tag, &use);
+
+    tag->is_counted = is_known ? use.count != 0 : !tags->has_forgotten;
+    tag->is_spent = !tag->is_counted && use.dead != 0;
+    tag->uses = use.count;
+    tag->dead_use = tag->is_counted ? use.dead : 0;
+}
+
 /* Of a name; in no table; NULL: no memory. */
 static struct tci_tag *new_tag(struct tci_tags *tags, const struct tci_tag_name *name)
 {
@@ -127,10 +145,8 @@ static struct tci_tag *new_tag(struct tci_tags *tags, const struct tci_tag_name 
     tag->hh.tbl = NULL;
     tci_list_init(&tag->idle);
     tag->is_reserved = tag->is_running = tag->is_idle = tag->is_near = false;
-    tag->is_counted = !tags->has_forgotten;
-    tag->is_spent = false;
     tag->op = NULL;
-    tag->uses = tag->dead_use = 0;
+    recall_uses(tags, tag);
     tag->done = (struct tci_done){.is_set = false};
     tag->foreign[0].peer = tag->foreign[1].peer = -1;
     tag->deaths = NULL;
@@ -152,6 +168,7 @@ void tci_tags_fini(struct tci_tags *tags)
     tags->spare = NULL;
     tci_free(tags->ordered);
     tags->ordered = NULL;
+    tci_uses_fini(&tags->past);
     pthread_mutex_destroy(&tags->lock);
 }
 
@@ -162,26 +179,69 @@ static void leave_idle(struct tci_tags *tags, struct tci_tag *tag)
     tag->is_idle = false;
 }
 
-/* Remember an idle tag for a while.  One that has failed is kept for good, as every rank keeps
- * it: late messages of the failed use must not meet a later one. */
-static void enter_idle(struct tci_tags *tags, struct tci_tag *tag)
+/* What came of a tag is kept where it takes less room; false: it cannot be. */
+static bool keep_uses(struct tci_tags *tags, const struct tci_tag *tag)
 {
-    if (tag->is_spent || tag->dead_use != 0 || tag->deaths != NULL || tag->foreign[0].peer >= 0 ||
-        tag->foreign[1].peer >= 0)
-        return;
-    if (tci_space_is_ordered(tag->name.space)) {
-        forget(tags, tag); /* these numbers never come again */
-        return;
-    }
+    struct tci_use use = {.count = tag->is_counted ? tag->uses : 0,
+                          .dead = tag->is_counted ? tag->dead_use : tag->is_spent};
+
+    if (use.count == 0 && use.dead == 0)
+        return true;
+    if (tci_uses_keep(&tags->past, sequence_of(&tag->name), tag->name.tag, use))
+        return true;
+    if (use.dead != 0)
+        return false; /* late messages of the failed use must not meet a later one */
+    tags->has_forgotten = true;
+    return true;
+}
+
+static size_t idle_max(const struct tci_tags *tags)
+{
+    return tci_uses_has_room(&tags->past) ? TCI_TAGS_IDLE_NEAR : TCI_TAGS_IDLE_MAX;
+}
+
+/* Whether a peer has called what this rank has not. */
+static bool is_to_come(const struct tci_tag *tag, const struct tci_foreign *foreign)
+{
+    return foreign->peer >= 0 && !tag->is_spent &&
+           (!tag->is_counted || foreign->use == 0 || foreign->use > tag->uses);
+}
+
+/* Whether others have said something of a use to come. */
+static bool is_awaited(const struct tci_tag *tag)
+{
+    return tag->deaths != NULL || is_to_come(tag, &tag->foreign[0]) ||
+           is_to_come(tag, &tag->foreign[1]);
+}
+
+/* The oldest idle tag leaves the table, if it may. */
+static void put_away(struct tci_tags *tags)
+{
+    struct tci_tag *tag = tci_container_of(tci_list_first(&tags->idle), struct tci_tag, idle);
+
+    leave_idle(tags, tag);
+    if (!is_awaited(tag) && keep_uses(tags, tag))
+        forget(tags, tag);
+}
+
+static void add_idle(struct tci_tags *tags, struct tci_tag *tag)
+{
     tci_list_add(&tags->idle, &tag->idle);
     tag->is_idle = true;
-    if (++tags->idle_count > TCI_TAGS_IDLE_MAX) {
-        struct tci_tag *oldest =
-            tci_container_of(tci_list_first(&tags->idle), struct tci_tag, idle);
-        leave_idle(tags, oldest);
-        forget(tags, oldest);
-        tags->has_forgotten = true;
+    tags->idle_count++;
+}
+
+static void enter_idle(struct tci_tags *tags, struct tci_tag *tag)
+{
+    if (tci_space_is_ordered(tag->name.space)) {
+        if (tag->dead_use == 0 && !is_awaited(tag))
+            forget(tags, tag); /* these numbers never come again */
+        return;
     }
+    add_idle(tags, tag);
+    /* Two go for one that comes: as few as there should be come about step by step. */
+    for (int i = 0; i < 2 && tags->idle_count > idle_max(tags); i++)
+        put_away(tags);
 }
 
 /* What the loop writes into a tag decides whether it may go idle, so the loop lets it. */
@@ -292,8 +352,9 @@ struct tci_tag *tci_tags_get(struct tci_tags *tags, const struct tci_tag_name *n
     pthread_mutex_lock(&tags->lock);
     sweep_released(tags);
     struct tci_tag *tag = find_or_make(tags, name);
-    if (tag != NULL && !tag->is_reserved)
-        leave_idle(tags, tag); /* the caller is about to write something down */
+    /* What the caller writes down keeps it from being put away. */
+    if (tag != NULL && !tag->is_reserved && !tag->is_idle && !tci_space_is_ordered(name->space))
+        add_idle(tags, tag);
     pthread_mutex_unlock(&tags->lock);
     return tag;
 }
@@ -306,6 +367,19 @@ struct tci_tag *tci_tags_find(struct tci_tags *tags, const struct tci_tag_name *
     tag = find(tags, name);
     pthread_mutex_unlock(&tags->lock);
     return tag;
+}
+
+uint32_t tci_tags_uses(struct tci_tags *tags, const struct tci_tag_name *name)
+{
+    struct tci_use use = {0};
+    struct tci_tag *tag;
+
+    pthread_mutex_lock(&tags->lock);
+    tag = find(tags, name);
+    if (tag == NULL)
+        (void)tci_uses_find(&tags->past, sequence_of(name), name->tag, &use);
+    pthread_mutex_unlock(&tags->lock);
+    return tag != NULL ? tag->uses : use.count;
 }
 
 /* ---- uses that have ended well -------------------------------------------------------------- */

@@ -8,14 +8,16 @@
 
 #include "core/list.h"
 #include "core/transport.h"
+#include "core/uses.h"
 
 struct tci_op;
 
-/* Idle tags that are remembered.  From the first that was forgotten on, new ones are not counted:
- * their use is 0, which stands for any, and a peer that is one operation ahead is taken for one
- * that is not.  Nothing tells a failed use from a later one then, so there is none: the tag is
- * spent. */
-enum { TCI_TAGS_IDLE_MAX = 65536 };
+/* Idle tags that are remembered with their last call: so many, and of those that are no neighbours
+ * of others, as long as `past` has no room, more.  From the first on whose uses are not known after
+ * that, new ones that `past` does not know are not counted: their use is 0, which stands for any,
+ * and a peer that is one operation ahead is taken for one that is not.  Nothing tells a failed use
+ * from a later one then, so there is none: the tag is spent. */
+enum { TCI_TAGS_IDLE_NEAR = 4096, TCI_TAGS_IDLE_MAX = 65536 };
 
 /* Key of the table; no padding. */
 enum { TCI_SELF_RECV = -2 };
@@ -57,7 +59,7 @@ struct tci_death {
 struct tci_tag {
     struct tci_tag_name name;
     UT_hash_handle hh;
-    struct tci_list idle;                  /* oldest first; in no list while reserved or pinned */
+    struct tci_list idle; /* oldest first; in no list while reserved, or put away in vain */
     bool is_reserved, is_running, is_idle; /* under the lock */
     bool is_near;                          /* in `near`, and not in the table */
     bool is_counted;
@@ -78,8 +80,9 @@ struct tci_tags {
     struct tci_tag *near[TCI_TAGS_NEAR]; /* by number; of ordered calls, the first of each place */
     struct tci_list idle;
     size_t idle_count;
-    struct tci_list released; /* by the application; the loop lets them go idle */
-    bool has_forgotten;
+    struct tci_list released;         /* by the application; the loop lets them go idle */
+    struct tci_uses past;             /* of those that are not in the table */
+    bool has_forgotten;               /* not all of them */
     struct tci_tag *anchor;           /* owned: in the table, so that it is made but once */
     struct tci_tag *spare;            /* owned, or NULL: one that was forgotten, for the next */
     struct tci_ordered_done *ordered; /* owned; of ordered calls, see tci_tags_note_done */
@@ -100,6 +103,9 @@ size_t tci_tags_reserved(struct tci_tags *tags);
 uint32_t tci_tags_enter(struct tci_tag *tag, struct tci_op *op);
 /* The operation has ended; releases too, if told.  Loop. */
 void tci_tags_end(struct tci_tags *tags, struct tci_tag *tag, bool release);
+
+/* How many operations were entered here under a name; what is not counted counts as none.  Loop. */
+uint32_t tci_tags_uses(struct tci_tags *tags, const struct tci_tag_name *name);
 
 /* Whether a use has failed, here or elsewhere: its messages are dropped.  Loop. */
 bool tci_tag_is_dead(const struct tci_tag *tag, uint32_t use);

@@ -266,7 +266,8 @@ void tci_waiting_answer(struct tci_comm *comm, uint32_t from, const struct tci_n
     } else if (done != NULL) {
         answer.status = TC_OK;
         answer.call = done->call;
-    } else if ((tag != NULL && tag->uses >= tci_max(asked->key.use, 1) + (tag->op != NULL)) ||
+    } else if (tci_tags_uses(&comm->tags, &name) >=
+                   tci_max(asked->key.use, 1) + (tag != NULL && tag->op != NULL) ||
                tci_tags_is_forgotten(&comm->tags, &name)) {
         answer.status = TC_ERR_CLOSED;
     }

@@ -176,8 +176,8 @@ void report_print(const struct found *found, FILE *file)
                 left_out(job));
     if (found->not_compared > 0)
         fprintf(file,
-                "%zu collective%s could not be compared between ranks: past 65536 different tags "
-                "the uses of a new one are not counted\n",
+                "%zu collective%s could not be compared between ranks: past 65536 scattered "
+                "tags the uses of some are not counted\n",
                 found->not_compared, found->not_compared == 1 ? "" : "s");
     print_ranks(job, file);
     report_flight(found, file);
