@@ -276,16 +276,10 @@ static tc_status_t check(const char *url, struct tci_error *error)
     return TC_ERR_UNSUPPORTED;
 }
 
-static tc_status_t refuse(struct tci_store *store, struct tci_error *error)
-{
-    return check(store->url, error);
-}
-
 const struct tci_store_ops tci_store_etcd = {
     .scheme = "etcd",
     .to = "etcds",
     .check = check,
-    .open = refuse,
 };
 
 #endif

@@ -167,10 +167,16 @@ static bool may_try_again(struct tci_meet *meet, tc_status_t status, const struc
     return false;
 }
 
+static tc_status_t open_store(struct tci_meet *meet, struct tci_error *error)
+{
+    return meet->ops->open == NULL ? meet->ops->check(meet->url, error)
+                                   : meet->ops->open(&meet->store, error);
+}
+
 /* An attempt that failed may have left the connection half-way: the next one makes another. */
 static tc_status_t put(struct tci_meet *meet, struct tci_error *error)
 {
-    tc_status_t status = meet->ops->open(&meet->store, error);
+    tc_status_t status = open_store(meet, error);
 
     if (status != TC_OK)
         return status;
@@ -183,7 +189,7 @@ static void withdraw(struct tci_meet *meet)
 {
     struct tci_error error = {.pub = {.status = TC_OK}};
 
-    if (meet->ops->del == NULL || meet->ops->open(&meet->store, &error) != TC_OK)
+    if (meet->ops->del == NULL || open_store(meet, &error) != TC_OK)
         return;
     (void)meet->ops->del(&meet->store, meet->card, &error);
     meet->ops->close(&meet->store);
@@ -244,7 +250,7 @@ static void be_member(struct tci_meet *meet)
 
     while (!is_set(&meet->is_stopped)) {
         struct tci_error error = {.pub = {.status = TC_OK}};
-        tc_status_t status = is_open ? TC_OK : meet->ops->open(&meet->store, &error);
+        tc_status_t status = is_open ? TC_OK : open_store(meet, &error);
 
         is_open = status == TC_OK;
         if (is_open)

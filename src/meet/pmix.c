@@ -358,15 +358,9 @@ static tc_status_t check(const char *url, struct tci_error *error)
     return is_plain(url) ? lack(error) : refuse_rest(url, error);
 }
 
-static tc_status_t refuse(struct tci_store *store, struct tci_error *error)
-{
-    return check(store->url, error);
-}
-
 const struct tci_store_ops tci_store_pmix = {
     .scheme = "pmix",
     .check = check,
-    .open = refuse,
 };
 
 #endif

@@ -175,15 +175,9 @@ static tc_status_t check(const char *url, struct tci_error *error)
     return TC_ERR_UNSUPPORTED;
 }
 
-static tc_status_t refuse(struct tci_store *store, struct tci_error *error)
-{
-    return check(store->url, error);
-}
-
 const struct tci_store_ops tci_store_redis = {
     .scheme = "redis",
     .check = check,
-    .open = refuse,
 };
 
 #endif

@@ -20,8 +20,8 @@ struct tci_store {
 enum { TCI_STORE_SLICE_MS = 200 };
 
 /* TC_OK and TC_PENDING apart, INVALID_ARG, UNSUPPORTED, AUTH and BUSY are for good; all else is
- * tried again.  All may block, but for check.  Nothing behind open is asked of one that never
- * opens, as those do whose library was not there when this one was built. */
+ * tried again.  All may block, but for check.  A kind whose library was not there when this one was
+ * built has check alone, which says so. */
 struct tci_store_ops {
     const char *scheme; /* "file" */
     const char *to;     /* a scheme for the same, over a sealed connection; or NULL */
