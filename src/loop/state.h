@@ -23,10 +23,15 @@ struct tci_queue {
 
 /* Somebody who waits for something that only turns bring about. */
 struct tci_waiter {
-    bool (*is_done)(void *arg); /* any thread */
+    bool (*is_done)(void *arg); /* any thread; NULL: until its deadline */
     void *arg;
     uint64_t deadline_ns; /* TCI_NEVER: none */
 };
+
+static inline bool tci_waiter_is_done(const struct tci_waiter *waiter)
+{
+    return waiter->is_done != NULL && waiter->is_done(waiter->arg);
+}
 
 /* A call of tci_loop_call or tci_loop_await; on its caller's stack. */
 struct tci_errand {

@@ -214,8 +214,7 @@ static bool is_done_by_glance(struct tci_loop *loop, const struct tci_waiter *wa
     loop->is_now_stale = true;
     tci_loop_lap_begin(loop);
     (void)tci_loop_lap(loop, "the engine", run_tasks(take_queue(&loop->posted)));
-    return loop->user.head == NULL && loop->calls == NULL && waiter->is_done != NULL &&
-           waiter->is_done(waiter->arg);
+    return loop->user.head == NULL && loop->calls == NULL && tci_waiter_is_done(waiter);
 }
 
 /* Whether the next wait is to be a whole turn.  Whatever takes a short way has been begun by now,
@@ -243,7 +242,7 @@ static bool is_done_shortly(struct tci_loop *loop, const struct tci_waiter *wait
     for (unsigned i = 0; i < GLANCES && loop->user.head == NULL; i++) {
         bool is_new = run_tasks(take_queue(&loop->posted)) != 0;
 
-        if (is_new && loop->user.head == NULL && waiter->is_done(waiter->arg))
+        if (is_new && loop->user.head == NULL && tci_waiter_is_done(waiter))
             return true;
         if (!tci_loop_is_drained(loop))
             return false;
@@ -272,7 +271,7 @@ void tci_loop_run(struct tci_loop *loop, const struct tci_waiter *waiter, bool i
         unsigned events = loop->events;
         unsigned done = tci_loop_pass(loop);
 
-        if (waiter->is_done != NULL && waiter->is_done(waiter->arg))
+        if (tci_waiter_is_done(waiter))
             break;
         if (done != 0)
             note_progress(loop);

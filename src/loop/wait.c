@@ -107,7 +107,7 @@ static bool enter(struct tci_loop *loop, const struct tci_waiter *waiter)
     pthread_mutex_lock(&loop->lock);
     /* acq_rel: pairs with the one in tci_loop_tell */
     atomic_fetch_add_explicit(&loop->waiting, 1, memory_order_acq_rel);
-    while (has_time && (waiter->is_done == NULL || !waiter->is_done(waiter->arg))) {
+    while (has_time && !tci_waiter_is_done(waiter)) {
         is_in = is_mine && tci_loop_try_enter(loop);
         if (is_in)
             break;
