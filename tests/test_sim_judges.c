@@ -137,11 +137,67 @@ static void a_dead_path_to_a_third_rank_is_not_taken_for_its_silence(void **stat
         wait_behind(2 + later_ms * TCI_NS_PER_MS);
 }
 
+/* ---- A host of which some cannot tell yet ---------------------------------------------------- */
+
+struct entrant {
+    struct sim_world *world;
+    uint32_t rank;
+    tc_future *future;
+};
+
+static void enter_barrier(void *arg)
+{
+    struct entrant *self = arg;
+
+    self->future = tc_barrier_async(sim_group(self->world, self->rank), 1, NULL);
+}
+
+/* Nothing comes from rank 0 any more.  Its acknowledgements have taken long before: who has
+ * listened for a moment does not know by then whether one is still to come. */
+static void fall_silent(uint32_t size, uint64_t patience_ms)
+{
+    struct sim_world_config config;
+    struct entrant ranks[RANKS];
+    struct sim_world *world;
+
+    sim_world_config_default(&config);
+    config.timeout_ms = 3000;
+    config.net.patience_ns = patience_ms * TCI_NS_PER_MS;
+    world = sim_world_new(size, &config);
+    for (uint32_t r = 1; r < size; r++)
+        sim_world_break_at(world, 0, r, 1, TCI_NEVER);
+    for (uint32_t r = 0; r < size; r++) {
+        ranks[r] = (struct entrant){.world = world, .rank = r};
+        sim_world_at(world, r, 2, enter_barrier, &ranks[r]);
+    }
+    sim_world_idle(world);
+    for (uint32_t r = 1; r < size; r++) {
+        const tc_error *error = tc_future_error(ranks[r].future);
+
+        assert_non_null(error);
+        if (error->rank != 0 || tc_error_reason(error) != TC_REASON_MACHINE_SILENT)
+            fail_msg("rank %u of %u, which misses an acknowledgement after %llu ms: %s", r, size,
+                     (unsigned long long)patience_ms, error->message);
+    }
+    sim_world_free(world);
+    for (uint32_t r = 0; r < size; r++)
+        tc_future_release(ranks[r].future);
+}
+
+static void who_cannot_tell_yet_whether_a_host_is_heard_says_nothing(void **state)
+{
+    (void)state;
+    for (uint32_t size = 3; size <= RANKS; size++)
+        for (uint64_t patience_ms = 0; patience_ms <= 400; patience_ms += 10)
+            fall_silent(size, patience_ms);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_answers_at_the_last_moment_is_named),
         cmocka_unit_test(a_dead_path_to_a_third_rank_is_not_taken_for_its_silence),
+        cmocka_unit_test(who_cannot_tell_yet_whether_a_host_is_heard_says_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

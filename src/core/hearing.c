@@ -79,8 +79,9 @@ static void on_listened(struct tci_timer *timer)
     struct juror *juror = tci_container_of(timer, struct juror, timer);
     struct tci_comm *comm = juror->comm;
     enum tci_hearing hearing = tci_hearing_of(comm, juror->of, juror->since_ns);
+    bool is_known = hearing >= TCI_HEAR_HOST || (hearing == TCI_HEAR_NOTHING && !juror->is_new);
 
-    if (hearing >= (juror->is_new ? TCI_HEAR_HOST : TCI_HEAR_NOTHING) && !comm->is_deaf)
+    if (is_known && !comm->is_deaf)
         testify(comm, juror->asker, juror->of, hearing);
     free_juror(juror);
     tci_comm_release(comm);

@@ -8,7 +8,8 @@
 
 /*
  *   judge -- INQUIRE of a rank --> others, each of which says something to that rank and listens
- *        <-- TESTIFY ------------- heard, or not; nothing where there is no link
+ *        <-- TESTIFY ------------- heard, or not; nothing where there is no link, or it is too
+ *                                  soon to tell
  *
  * A host is heard when it acknowledges what was said to it.  What comes from it proves nothing: it
  * may be deaf.

@@ -220,10 +220,11 @@ enum tci_bond {
 
 /* What is known of a peer's host since a time at which something was said to it. */
 enum tci_hearing {
-    TCI_HEAR_NO_LINK, /* no link stands */
-    TCI_HEAR_NOTHING,
-    TCI_HEAR_HOST, /* it has acknowledged something since, or all that was said */
-    TCI_HEAR_FLOW  /* the same, and data moves between the two */
+    TCI_HEAR_NO_LINK,  /* no link stands */
+    TCI_HEAR_NOTHING,  /* it owes an acknowledgement for longer than that takes */
+    TCI_HEAR_TOO_SOON, /* it owes one that may yet come: nothing is known */
+    TCI_HEAR_HOST,     /* it has acknowledged something since, or all that was said */
+    TCI_HEAR_FLOW      /* the same, and data moves between the two */
 };
 
 /* Whether something that came early is still wanted. */

@@ -257,13 +257,14 @@ static const struct charge *first_cause(const struct tci_trial *trial)
     return best;
 }
 
-/* Whether this rank hears the host of one of the two; not where the other one is its own. */
-static bool is_heard_here(const struct tci_comm *comm, int rank, int other)
+/* What this rank hears of the host of one of the two; nothing where the other one is its own. */
+static enum tci_hearing hear_here(const struct tci_comm *comm, int rank, int other)
 {
     if (rank == comm->rank)
-        return true;
-    return other != comm->rank &&
-           tci_hearing_of(comm, (uint32_t)rank, comm->verdict.trial->since_ns) >= TCI_HEAR_HOST;
+        return TCI_HEAR_HOST;
+    if (other == comm->rank)
+        return TCI_HEAR_NOTHING;
+    return tci_hearing_of(comm, (uint32_t)rank, comm->verdict.trial->since_ns);
 }
 
 /* Each of the two has seen the end of the link between them, and both live to tell. */
@@ -298,13 +299,13 @@ static void judge(struct tci_comm *comm)
         break_by(comm, charge->of, (tc_reason_t)charge->reason, charge->text);
         return;
     }
-    if (!trial->is_by_heard && !is_heard_here(comm, charge->by, charge->of)) {
+    if (!trial->is_by_heard && hear_here(comm, charge->by, charge->of) < TCI_HEAR_TOO_SOON) {
         snprintf(text, sizeof(text),
                  "rank %d is cut off: it can say that it does not hear others, but nobody's host "
                  "has its acknowledgement; check its links and firewalls",
                  charge->by);
         break_by(comm, charge->by, TC_REASON_MACHINE_SILENT, text);
-    } else if (trial->is_of_heard || is_heard_here(comm, charge->of, charge->by)) {
+    } else if (trial->is_of_heard || hear_here(comm, charge->of, charge->by) >= TCI_HEAR_HOST) {
         judge_link(comm, charge);
     } else if (is_cut_off(comm)) {
         snprintf(text, sizeof(text),

@@ -36,6 +36,8 @@ static uint64_t owed_ms(struct tci_link *link, const struct tci_acks *acks, bool
 
     *has_acked_out = acks->has_bytes ? acks->bytes_acked != link->heard.acked
                                      : acks->ack_ms <= before_ms + TICK_MS;
+    if (link->heard.at_ns != 0 && *has_acked_out)
+        link->heard.acked_ns = now;
     if (link->heard.at_ns == 0 || *has_acked_out || !acks->owes) {
         link->heard.at_ns = now;
         link->heard.acked = acks->bytes_acked;
@@ -82,6 +84,8 @@ enum tci_hearing tci_tcp_hear(const struct tci_transport *self, uint32_t peer, u
     due_ms = ACK_DELAY_MS + 2 * (uint64_t)acks.rtt_us / 1000;
     if (silent_ms >= due_ms)
         return TCI_HEAR_NOTHING;
+    if (silent_ms > 0 && link->heard.acked_ns <= since_ns)
+        return TCI_HEAR_TOO_SOON;
     return acks.data_ms <= elapsed_ms || (acks.owes_data && has_acked) ? TCI_HEAR_FLOW
                                                                        : TCI_HEAR_HOST;
 }

@@ -123,6 +123,7 @@ struct tci_link {
     bool was_silent; /* at the last pulse: see tcp_hear.c */
     struct {
         uint64_t at_ns, acked; /* the peer's host owes since then; had acknowledged so many bytes */
+        uint64_t acked_ns;     /* when a look has seen that it had acknowledged more */
     } heard;                   /* at_ns 0: nobody has looked */
     uint64_t sent_pass;        /* the last poll before a message was sent at once */
     int fd;                    /* owned; -1: none */

@@ -20,7 +20,8 @@ void sim_net_config_default(struct sim_net_config *config)
                                       .eager_max = 8192,
                                       .seed = 1,
                                       .lost_after_ns = 2 * TCI_NS_PER_MS,
-                                      .silent_after_ns = 13000 * TCI_NS_PER_MS};
+                                      .silent_after_ns = 13000 * TCI_NS_PER_MS,
+                                      .patience_ns = 100 * TCI_NS_PER_MS};
 }
 
 static struct sim_node *of(struct tci_transport *self)
@@ -409,11 +410,11 @@ static enum tci_hearing net_hear(const struct tci_transport *self, uint32_t peer
     const struct sim_node *node = (const struct sim_node *)self, *other = &node->net->nodes[peer];
     uint64_t now = node->net->clock->now_ns;
 
-    (void)since_ns;
     if (sim_is_lost(node, peer) || other->is_dead || !sim_is_linked(node, peer))
         return TCI_HEAR_NO_LINK;
     if (sim_is_broken(node->net, node->rank, peer) || sim_is_broken(node->net, peer, node->rank))
-        return TCI_HEAR_NOTHING;
+        return now - since_ns < node->net->config.patience_ns ? TCI_HEAR_TOO_SOON
+                                                              : TCI_HEAR_NOTHING;
     return other->receive_ns > now || node->receive_ns > now ? TCI_HEAR_FLOW : TCI_HEAR_HOST;
 }
 

@@ -22,6 +22,7 @@ struct sim_net_config {
     uint64_t seed;
     uint64_t lost_after_ns;   /* until the others see a rank that was killed */
     uint64_t silent_after_ns; /* until both ends of a path that is broken give it up */
+    uint64_t patience_ns;     /* until an acknowledgement that has not come is missed */
     bool is_sparse; /* only what has something to say is linked, besides rank 0 with all */
     bool no_data;   /* only lengths travel: no payload is read or written */
 };
