@@ -139,6 +139,7 @@ static void a_dead_path_to_a_third_rank_is_not_taken_for_its_silence(void **stat
 
 /* ---- A host of which some cannot tell yet ---------------------------------------------------- */
 
+enum { MANY = 8 };
 struct entrant {
     struct sim_world *world;
     uint32_t rank;
@@ -192,12 +193,49 @@ static void who_cannot_tell_yet_whether_a_host_is_heard_says_nothing(void **stat
             fall_silent(size, patience_ms);
 }
 
+/* The network falls apart.  Of the upper half only rank 4 turns when it is to be said why: the hosts
+ * of the others answer, and so rank 4 knows that it is not the one that is cut off. */
+static void who_hears_a_host_is_not_cut_off(void **state)
+{
+    struct entrant ranks[MANY];
+    struct sim_world_config config;
+    struct sim_world *world;
+
+    (void)state;
+    sim_world_config_default(&config);
+    config.timeout_ms = 3000;
+    world = sim_world_new(MANY, &config);
+    for (uint32_t r = 0; r < MANY / 2; r++)
+        for (uint32_t other = MANY / 2; other < MANY; other++) {
+            sim_world_break_at(world, r, other, 1, TCI_NEVER);
+            sim_world_break_at(world, other, r, 1, TCI_NEVER);
+        }
+    for (uint32_t r = 0; r < MANY; r++) {
+        ranks[r] = (struct entrant){.world = world, .rank = r};
+        sim_world_at(world, r, 2, enter_barrier, &ranks[r]);
+        if (r > MANY / 2)
+            sim_world_stall_at(world, r, 2000 * TCI_NS_PER_MS, 2000 * TCI_NS_PER_MS);
+    }
+    sim_world_idle(world);
+    for (uint32_t r = MANY / 2; r < MANY; r++) {
+        const tc_error *error = tc_future_error(ranks[r].future);
+
+        assert_non_null(error);
+        if (error->rank != 0 || tc_error_reason(error) != TC_REASON_MACHINE_SILENT)
+            fail_msg("rank %u: %s", r, error->message);
+    }
+    sim_world_free(world);
+    for (uint32_t r = 0; r < MANY; r++)
+        tc_future_release(ranks[r].future);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_answers_at_the_last_moment_is_named),
         cmocka_unit_test(a_dead_path_to_a_third_rank_is_not_taken_for_its_silence),
         cmocka_unit_test(who_cannot_tell_yet_whether_a_host_is_heard_says_nothing),
+        cmocka_unit_test(who_hears_a_host_is_not_cut_off),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

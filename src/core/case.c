@@ -228,6 +228,7 @@ static void hear_silent(struct tci_case *it)
             continue;
         hearing = tci_hearing_of(comm, (uint32_t)r, it->begin_ns);
         said->is_heard = said->is_heard || hearing >= TCI_HEAR_HOST;
+        it->evidence.hears_others = it->evidence.hears_others || hearing >= TCI_HEAR_HOST;
         said->is_flowing = said->is_flowing || hearing == TCI_HEAR_FLOW;
         if (hearing == TCI_HEAR_NOTHING)
             tci_evidence_add_dead(&it->evidence, comm->rank, r);

@@ -14,7 +14,7 @@ struct tci_evidence {
     int peer;                      /* of a send or receive; else TCI_ALL_PEERS */
     unsigned long long timeout_ms; /* of the operation */
     const char *name;              /* of the operation */
-    bool hears_others;             /* somebody has said something to the judge */
+    bool hears_others;             /* another has said something to the judge, or its host has */
     struct tci_answers *answers;   /* the judge's own among them */
     unsigned dead_count;           /* paths where one … */
     struct tci_path {
