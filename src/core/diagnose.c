@@ -130,13 +130,16 @@ static void conclude(struct tci_op *op)
     }
 }
 
-/* The next one to judge, of a send or receive the lower one of the two; at last this rank. */
+/* Who judges already; else the next one, of a send or receive the lower one of the two; at last this
+ * rank. */
 static int next_judge(const struct tci_op *op)
 {
     const struct tci_comm *comm = op->comm;
     const struct tci_transport *transport = comm->transport;
     int judge = op->asked + 1;
 
+    if (op->judge >= 0)
+        return op->judge;
     if (op->args.peer >= 0)
         return op->asked < 0 && op->args.peer < comm->rank ? op->args.peer : comm->rank;
     for (; op->tries < JUDGES_MAX && judge < comm->rank; judge++) {

@@ -106,10 +106,11 @@ bool tci_inquest_ask(struct tci_op *op, int judge)
     struct tci_comm *comm = op->comm;
     uint64_t at = now(comm);
     uint64_t left_ns = op->deadline_ns - tci_min(op->deadline_ns, at);
+    uint64_t left_ms = (left_ns + TCI_NS_PER_MS - 1) / TCI_NS_PER_MS; /* it is not to end sooner */
     struct tci_notice petition = {.kind = TCI_NOTICE_PETITION,
                                   .status = TC_PENDING,
                                   .culprit = comm->rank,
-                                  .number = (int32_t)tci_min(left_ns / TCI_NS_PER_MS, INT32_MAX),
+                                  .number = (int32_t)tci_min(left_ms, INT32_MAX),
                                   .arg = (uint64_t)op->args.timeout_ms,
                                   .key = op->key,
                                   .call = op->args.call};
@@ -204,21 +205,24 @@ void tci_inquest_queried(struct tci_comm *comm, uint32_t from, const struct tci_
     struct tci_notice report;
     struct tci_case *mine;
     struct tci_op *op;
+    bool is_new;
 
     if (!is_meant(comm, from, notice) || judge < 0 || judge >= comm->size || judge == comm->rank)
         return;
     op = find_op(comm, from, &notice->key);
     mine = find_case(comm, from, &notice->key);
+    is_new = op != NULL && op->judge < 0;
     if (mine != NULL && judge < comm->rank) {
         tci_case_end(mine);
         mine = NULL;
-        if (op != NULL)
-            op->judge = judge;
+        is_new = op != NULL;
     }
     if (mine == NULL)
         remember_judge(comm, &notice->key, judge);
-    if (op != NULL && op->judge < 0)
+    if (is_new)
         op->judge = judge;
+    if (is_new && op->is_asked)
+        (void)tci_inquest_ask(op, judge); /* else the case ends with those who have asked it */
     if (judge != (int)from)
         return;
     tci_waiting_answer(comm, from, notice, TCI_NOTICE_REPORT, &report);
