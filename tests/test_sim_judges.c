@@ -193,8 +193,8 @@ static void who_cannot_tell_yet_whether_a_host_is_heard_says_nothing(void **stat
             fall_silent(size, patience_ms);
 }
 
-/* The network falls apart.  Of the upper half only rank 4 turns when it is to be said why: the hosts
- * of the others answer, and so rank 4 knows that it is not the one that is cut off. */
+/* The network falls apart.  Of the upper half only rank 4 turns when it is to be said why: the
+ * hosts of the others answer, and so rank 4 knows that it is not the one that is cut off. */
 static void who_hears_a_host_is_not_cut_off(void **state)
 {
     struct entrant ranks[MANY];

@@ -130,8 +130,8 @@ static void conclude(struct tci_op *op)
     }
 }
 
-/* Who judges already; else the next one, of a send or receive the lower one of the two; at last this
- * rank. */
+/* Who judges already; else the next one, of a send or receive the lower one of the two; at last
+ * this rank. */
 static int next_judge(const struct tci_op *op)
 {
     const struct tci_comm *comm = op->comm;
