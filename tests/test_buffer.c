@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <setjmp.h>
@@ -13,6 +14,8 @@
 
 #include "core/alloc.h"
 #include "core/base.h"
+#include "core/memories.h"
+#include "core/pages.h"
 #include "support/loop_room.h"
 #include "tcdist/buffer.h"
 
@@ -54,6 +57,31 @@ static void allocated_memory_is_zeroed_aligned_and_writable(void **state)
         assert_int_equal(tc_buffer_size(buffer), sizes[i]);
         assert_int_equal(tc_buffer_free(context, buffer), TC_OK);
     }
+}
+
+/* Others map it, with huge pages or not at all: some systems give these to nobody. */
+static void large_memory_that_is_lent_is_seen_by_whoever_maps_it(void **state)
+{
+    const size_t bytes = ((size_t)4 << 20) + 8192;
+    struct tci_memory memory = {.fd = -1};
+    tc_buffer *buffer = NULL;
+    unsigned char *data = NULL, *seen = NULL;
+
+    (void)state;
+    assert_int_equal(tc_buffer_alloc(context, bytes, &buffer), TC_OK);
+    assert_int_equal(tc_buffer_map(buffer, (void **)&data), TC_OK);
+    assert_true(tci_memories_find(data, bytes, &memory));
+    if (memory.fd >= 0) {
+        seen = tci_pages_map(memory.fd, bytes, PROT_READ);
+        assert_non_null(seen);
+        for (size_t at = 0; at < bytes; at += 4099) {
+            assert_int_equal(seen[at], 0);
+            data[at] = (unsigned char)(at / 4099);
+            assert_int_equal(seen[at], data[at]);
+        }
+        munmap(seen, bytes);
+    }
+    assert_int_equal(tc_buffer_free(context, buffer), TC_OK);
 }
 
 static void wrapped_memory_stays_the_applications(void **state)
@@ -108,6 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(allocated_memory_is_zeroed_aligned_and_writable),
+        cmocka_unit_test(large_memory_that_is_lent_is_seen_by_whoever_maps_it),
         cmocka_unit_test(wrapped_memory_stays_the_applications),
         cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(without_memory_a_buffer_fails_and_leaves_nothing),

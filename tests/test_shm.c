@@ -15,6 +15,7 @@
 
 #include "core/alloc.h"
 #include "core/base.h"
+#include "core/plan.h"
 #include "loop/state.h"
 #include "net/shm_link.h"
 #include "support/tcp_net.h"
@@ -93,6 +94,45 @@ static void missing_memory_leaves_nothing_waiting(void **state)
     send_without_memory(1 << 20);
 }
 
+/* ---- One copy ---- */
+
+/* What rank 0 copies into the ring for one message. */
+static uint64_t copied_for(struct net *net, uint8_t coll, size_t len)
+{
+    static uint64_t tag;
+    struct net_message send, recv;
+    uint64_t before = net_stats(net, 0).bytes_copied;
+
+    tag++;
+    net_prepare(&recv, false, 0, tag, len);
+    net_prepare(&send, true, 1, tag, len);
+    recv.call.coll = send.call.coll = coll;
+    net_post(net, &recv, 1);
+    net_post(net, &send, 0);
+    net_finish(net, &send, TC_OK);
+    net_finish(net, &recv, TC_OK);
+    return net_stats(net, 0).bytes_copied - before;
+}
+
+static void what_only_moves_is_lent_where_a_copy_is_dearer(void **state)
+{
+    static const uint8_t moves[] = {TCI_COLL_BROADCAST, TCI_COLL_ALLGATHER, TCI_COLL_ALLGATHERV,
+                                    TCI_COLL_ALLTOALL,  TCI_COLL_ALLTOALLV, TCI_COLL_GATHER,
+                                    TCI_COLL_SCATTER};
+    struct net net;
+
+    (void)state;
+    net_open(&net, 2, TCI_SHM_EAGER_MAX);
+    net_exchange(&net, 8, 1000); /* they have met */
+    for (size_t i = 0; i < TCI_LEN(moves); i++) {
+        assert_int_equal(copied_for(&net, moves[i], TCI_SHM_MOVED_MIN), 0);
+        assert_int_equal(copied_for(&net, moves[i], TCI_SHM_MOVED_MIN - 1), TCI_SHM_MOVED_MIN - 1);
+    }
+    assert_int_equal(copied_for(&net, TCI_COLL_ALLREDUCE, TCI_SHM_EAGER_MAX), TCI_SHM_EAGER_MAX);
+    assert_int_equal(copied_for(&net, TCI_COLL_P2P, TCI_SHM_EAGER_MAX), TCI_SHM_EAGER_MAX);
+    net_close(&net);
+}
+
 /* ---- Urgent beside bulk ---- */
 
 enum { BULK = 16 << 20, URGENT = 4096 };
@@ -117,7 +157,7 @@ static uint64_t read_a_piece(struct net *net)
 /* Until the two have met and the bulk is under way. */
 static void begin_bulk(struct net *net)
 {
-    while (received(net) < TCI_SHM_READ_MAX)
+    while (received(net) < TCI_SHM_MOVE_MAX)
         (void)read_a_piece(net);
 }
 
@@ -139,7 +179,7 @@ static void bulk_stands_back_for_what_is_urgent(void **state)
     net_recv(&net, &bulk_in, 1, 0, 1, BULK);
     net_send(&net, &bulk, 0, 1, 1, BULK);
     begin_bulk(&net);
-    assert_int_equal(read_a_piece(&net), TCI_SHM_READ_MAX);
+    assert_int_equal(read_a_piece(&net), TCI_SHM_MOVE_MAX);
 
     /* Awaited for long, it keeps pieces short, one in a turn; then it goes before the next. */
     post_urgent(&net, &urgent_in, false, 2);
@@ -155,7 +195,7 @@ static void bulk_stands_back_for_what_is_urgent(void **state)
     net_finish(&net, &urgent_in, TC_OK);
 
     /* Afterwards they are long again. */
-    assert_int_equal(read_a_piece(&net), TCI_SHM_READ_MAX);
+    assert_int_equal(read_a_piece(&net), TCI_SHM_MOVE_MAX);
     net_finish(&net, &bulk, TC_OK);
     net_finish(&net, &bulk_in, TC_OK);
     net_close(&net);
@@ -176,7 +216,7 @@ static void bulk_stands_back_for_nothing_else(void **state)
     net_post(&net, &bulk, 0);
     begin_bulk(&net);
     post_urgent(&net, &other_in, false, 2);
-    assert_int_equal(read_a_piece(&net), TCI_SHM_READ_MAX);
+    assert_int_equal(read_a_piece(&net), TCI_SHM_MOVE_MAX);
     net_finish(&net, &bulk, TC_OK);
     net_finish(&net, &bulk_in, TC_OK);
     net_abort(&net, 1, &other_in.xfer.key);
@@ -198,7 +238,10 @@ static bool can_watch_processes(void)
 
 static int run_reading(void)
 {
-    const struct CMUnitTest memory[] = {cmocka_unit_test(missing_memory_leaves_nothing_waiting)};
+    const struct CMUnitTest memory[] = {
+        cmocka_unit_test(missing_memory_leaves_nothing_waiting),
+        cmocka_unit_test(what_only_moves_is_lent_where_a_copy_is_dearer),
+    };
     const struct CMUnitTest urgent[] = {cmocka_unit_test(bulk_stands_back_for_what_is_urgent),
                                         cmocka_unit_test(bulk_stands_back_for_nothing_else)};
     int failed;
@@ -216,7 +259,6 @@ int main(void)
     int failed = 0;
 
     net_subject = &subject;
-    net_copied_max = TCI_SHM_STREAM_MAX;
     if (can_watch_processes())
         failed = run_reading();
     else

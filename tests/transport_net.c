@@ -16,7 +16,6 @@
 enum { DEADLINE_S = 60 };
 
 const struct net_subject *net_subject;
-size_t net_copied_max;
 
 static struct net_node *node_of(struct tci_transport_sink *sink)
 {

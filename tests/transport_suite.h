@@ -36,8 +36,6 @@ struct net_subject {
     net_open_fn open;
 };
 extern const struct net_subject *net_subject; /* set before the suite runs */
-/* Longer messages are never copied on their way, be they early or not; 0: than the eager limit. */
-extern size_t net_copied_max;
 
 void net_open(struct net *net, uint32_t size, size_t eager_bytes);
 void net_close(struct net *net);

@@ -14,6 +14,7 @@ typedef struct tc_buffer tc_buffer;
 
 /* Allocate zeroed memory, aligned to a page at least, that ranks of this host can share.
  *
+ * From 2 MiB on its pages may be there from the beginning, huge ones where the system has them.
  * bytes may be 0.  Fails with TC_ERR_INVALID_ARG or TC_ERR_ALLOC.  Any thread. */
 TC_API tc_status_t tc_buffer_alloc(tc_context *context, size_t bytes, tc_buffer **out);
 

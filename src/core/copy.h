@@ -10,4 +10,8 @@
  * the call is seen after the copy.  Any thread. */
 void tci_copy_away(void *to, const void *from, size_t len);
 
+/* As memmove, of a part of a payload of `whole` bytes: past the caches where those cannot keep it.
+ * Any thread. */
+void tci_copy_part(void *to, const void *from, size_t len, size_t whole);
+
 #endif

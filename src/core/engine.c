@@ -8,6 +8,7 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/comm.h"
+#include "core/copy.h"
 #include "core/reduce_wide.h"
 #include "core/slice.h"
 #include "core/trace_op.h"
@@ -145,14 +146,13 @@ static void copy(struct tci_lane *lane, const struct tci_step *step)
         one.src = (struct tci_slice){step->src.buf, step->src.block + b, 0};
         one.dst = (struct tci_slice){step->dst.buf, step->dst.block + b, 0};
         one.as = (struct tci_slice){step->as.buf, step->as.block + b, 0};
-
         const uint8_t *src = tci_slice_at(lane, one.src);
         uint8_t *dst = tci_slice_at(lane, one.dst);
-        size_t elems = tci_step_elems(lane, &one);
+        size_t size = lane->op->args.elem_bytes, bytes = tci_step_elems(lane, &one) * size;
 
-        if (src != dst && elems > 0)
-            memmove(dst, src, elems * lane->op->args.elem_bytes);
-        if (elems * lane->op->args.elem_bytes >= TCI_TRACE_SLOW_BYTES)
+        if (src != dst && bytes > 0)
+            tci_copy_part(dst, src, bytes, lane->op->args.count * size);
+        if (bytes >= TCI_TRACE_SLOW_BYTES)
             tci_trace_forget_time(lane->op->comm);
     }
 }

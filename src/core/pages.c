@@ -12,6 +12,10 @@
 #include "core/alloc.h"
 #include "core/assert.h"
 
+#ifndef MADV_COLLAPSE /* younger than some systems' headers */
+#define MADV_COLLAPSE 25
+#endif
+
 #define PAGE_BYTES ((size_t)64 * 1024) /* the largest page of the processors we run on */
 
 /* ---- Shared --------------------------------------------------------------------------------- */
@@ -33,8 +37,8 @@ static int make_shared(size_t bytes, uint64_t *number_out)
     return -1;
 }
 
-/* Whether shared memory may have huge pages here. */
-static bool may_be_huge(void)
+/* Whether shared memory gets huge pages here when it is touched. */
+static bool is_huge_when_touched(void)
 {
     int fd = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC);
     char text[128] = "";
@@ -70,23 +74,48 @@ void *tci_pages_map(int fd, size_t bytes, int protection)
     return data;
 }
 
-/* Memory of a descriptor; where there is none to be had, and where it would have small pages alone
- * though much of it is asked for, memory of this process alone, which ranks of this host read as
- * any other: 64 MiB of small pages take them twice as long as huge ones, mapped or not. */
+/* What nobody gets by touching it (shmem_enabled is "never" as a rule) the system gives to whoever
+ * asks for it, since Linux 6.1: a huge page for each small one that is there.  A file that has no
+ * page for want of memory says so; to touch one would be a signal. */
+static bool make_huge(void *data, size_t bytes, int fd)
+{
+    size_t whole = bytes - bytes % TCI_HUGE_BYTES;
+
+    for (size_t at = 0; at < whole; at += TCI_HUGE_BYTES)
+        if (fallocate(fd, 0, (off_t)at, 1) != 0)
+            return false;
+    return madvise(data, whole, MADV_COLLAPSE) == 0;
+}
+
+/* Memory of a descriptor; NULL where there is none to be had, and where it would have small pages
+ * alone though much of it is asked for: 64 MiB of these take twice as long as huge ones, mapped or
+ * not. */
+static void *make_lent(size_t bytes, int *fd_out, uint64_t *number_out)
+{
+    int fd = make_shared(bytes, number_out);
+    void *data = fd < 0 ? NULL : tci_pages_map(fd, bytes, PROT_READ | PROT_WRITE);
+
+    *fd_out = fd;
+    if (data != NULL &&
+        (bytes < TCI_HUGE_BYTES || is_huge_when_touched() || make_huge(data, bytes, fd)))
+        return data;
+    if (data != NULL)
+        munmap(data, bytes);
+    if (fd >= 0)
+        close(fd);
+    *fd_out = -1;
+    *number_out = 0;
+    return NULL;
+}
+
+/* Memory that others may map, or else of this process alone, which ranks of this host read as any
+ * other. */
 void *tci_pages_make(size_t bytes, int *fd_out, uint64_t *number_out)
 {
-    void *data;
+    void *data = make_lent(bytes, fd_out, number_out);
 
-    *number_out = 0;
-    *fd_out = bytes >= TCI_HUGE_BYTES && !may_be_huge() ? -1 : make_shared(bytes, number_out);
-    if (*fd_out >= 0) {
-        data = tci_pages_map(*fd_out, bytes, PROT_READ | PROT_WRITE);
-        if (data != NULL)
-            return data;
-        close(*fd_out);
-        *fd_out = -1;
-        *number_out = 0;
-    }
+    if (data != NULL)
+        return data;
     data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED)
         return NULL;

@@ -6,6 +6,7 @@
 
 #include "core/assert.h"
 #include "core/base.h"
+#include "core/copy.h"
 #include "core/reduce.h"
 #include "net/shm_link.h"
 
@@ -153,6 +154,19 @@ void tci_shm_on_good(struct tci_shm_link *link, const struct tci_shm_head *head)
     queue_pull(link, pull);
 }
 
+static void append_mapped(struct tci_xfer *xfer, const void *from, size_t len)
+{
+    const struct tci_call *call = xfer->call;
+    size_t whole = (size_t)call->count * tc_dtype_size((tc_dtype_t)call->dtype);
+
+    if (xfer->fold != NULL) {
+        tci_xfer_append(xfer, from, len);
+        return;
+    }
+    tci_copy_part((uint8_t *)xfer->data + xfer->room[TCI_ROOM_DONE], from, len, whole);
+    xfer->room[TCI_ROOM_DONE] += len;
+}
+
 /* A piece to its place; false with errno. */
 static bool read_piece(struct tci_shm_link *link, struct tci_shm_pull *pull, size_t len_max)
 {
@@ -163,7 +177,7 @@ static bool read_piece(struct tci_shm_link *link, struct tci_shm_pull *pull, siz
     ssize_t got;
 
     if (pull->mapped != NULL) {
-        tci_xfer_append(xfer, pull->mapped->data + pull->lend.offset + done, len);
+        append_mapped(xfer, pull->mapped->data + pull->lend.offset + done, len);
         return true;
     }
     got = tci_shm_read(link->pid, pull->lend.addr + done, to, len);
@@ -267,10 +281,13 @@ unsigned tci_shm_pull_some(struct tci_shm *shm)
     struct tci_shm_link *link = NULL;
     struct tci_shm_pull *pull = most_urgent(shm, &link);
     bool is_beside = pull != NULL && is_awaited_above(&shm->awaited, pull->priority);
+    size_t len_max = TCI_SHM_READ_BESIDE;
 
     if (pull == NULL || gives_way(shm, pull, is_beside))
         return 0;
-    go_on_reading(link, pull, is_beside ? TCI_SHM_READ_BESIDE : TCI_SHM_READ_MAX);
+    if (!is_beside)
+        len_max = pull->xfer->fold != NULL ? TCI_SHM_READ_MAX : TCI_SHM_MOVE_MAX;
+    go_on_reading(link, pull, len_max);
     return 1;
 }
 
@@ -301,7 +318,8 @@ void tci_shm_pull_start(struct tci_shm_link *link, struct tci_xfer *xfer,
         pull->mapped = NULL; /* elements are read where they are aligned */
     if (pull->mapped != NULL)
         pull->mapped->pulls++;
-    if (pull->mapped != NULL || (link->may_read && lend->total >= TCI_SHM_STREAM_MAX))
+    if (pull->mapped != NULL ||
+        (link->may_read && (xfer->fold == NULL || lend->total >= TCI_SHM_STREAM_MAX)))
         queue_pull(link, pull);
     else
         have_sent(link, pull, 0);

@@ -8,6 +8,7 @@
 #include "core/assert.h"
 #include "core/copy.h"
 #include "core/memories.h"
+#include "core/plan.h"
 #include "net/shm_link.h"
 
 /* What a send has in its room. */
@@ -238,12 +239,41 @@ static bool put_loan(struct tci_shm_link *link, struct tci_xfer *xfer)
     return true;
 }
 
+/* Calls that only move what they are given. */
+static bool is_move(const struct tci_call *call)
+{
+    switch (call->coll) {
+    case TCI_COLL_BROADCAST:
+    case TCI_COLL_ALLGATHER:
+    case TCI_COLL_ALLGATHERV:
+    case TCI_COLL_ALLTOALL:
+    case TCI_COLL_ALLTOALLV:
+    case TCI_COLL_GATHER:
+    case TCI_COLL_SCATTER:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* One copy by the reader instead of two by way of the ring: it costs a record more, and the system
+ * where the memory is not mapped. */
+static bool is_better_lent(const struct tci_shm_link *link, const struct tci_xfer *xfer)
+{
+    struct tci_memory memory;
+
+    if (xfer->len < TCI_SHM_MAPPED_MIN || !is_move(xfer->call))
+        return false;
+    return (link->may_read && xfer->len >= TCI_SHM_MOVED_MIN) ||
+           tci_memories_find(xfer->data, xfer->len, &memory);
+}
+
 /* Whether it may be copied: a small one, within the window. */
 static bool is_eager(struct tci_shm_link *link, const struct tci_xfer *xfer)
 {
     uint64_t consumed;
 
-    if (xfer->len > link->shm->eager_max)
+    if (xfer->len > link->shm->eager_max || is_better_lent(link, xfer))
         return false;
     if (link->framed - link->acked + cost_of(xfer) <= TCI_SHM_WINDOW)
         return true;
