@@ -83,8 +83,8 @@ typedef struct tc_config {
     /* Connections between two ranks, 1 to 8, over which large messages are striped; one that breaks
      * is left out until it stands again.  0: TCDIST_CONNECTIONS [1].  The lower rank's count. */
     size_t connections;
-    /* How long a peer may stay away whose connection broke, before it is lost: until then the
-     * connection is made again, and nothing is noticed of it.  0: TCDIST_HEAL in seconds, or none
+    /* How long a peer may stay away whose connection or queue pair broke, before it is lost: until
+     * then it is made again, and nothing is noticed of it.  0: TCDIST_HEAL in seconds, or none
      * [half of timeout_ms, 15 s without one]; -1: never made again. */
     int heal_ms;
     /* How long a wait polls before it sleeps; -1: TCDIST_SPIN_US [adaptive]. */

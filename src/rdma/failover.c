@@ -28,13 +28,11 @@ bool tci_rdma_may_fail(const struct tci_rdma_link *link)
     const struct tci_rdma *lead = tci_rdma_lead(link->rdma, link->peer);
     const struct tci_rdma_link *first = lead != NULL ? lead->links[link->peer] : NULL;
 
-    return lead != link->rdma && first != NULL && first->state == TCI_RDMA_NEAR &&
-           first->broken == NULL;
+    return lead != link->rdma && first != NULL &&
+           ((first->state == TCI_RDMA_NEAR && first->broken == NULL) || tci_rdma_may_heal(first));
 }
 
-/* What the peer has had is done, as if its completions had come.  False: it has had less than was
- * acknowledged. */
-static bool use_count(struct tci_rdma_link *link)
+bool tci_rdma_use_count(struct tci_rdma_link *link)
 {
     uint32_t more = link->had - link->works_done;
 
@@ -52,7 +50,7 @@ static void go_over(struct tci_rdma_link *link)
 {
     struct tci_rdma *rdma = link->rdma;
 
-    if (!use_count(link)) {
+    if (!tci_rdma_use_count(link)) {
         tci_rdma_link_lose(link, "has a device that has lost what it had acknowledged (RDMA)");
         return;
     }
@@ -63,7 +61,7 @@ static void go_over(struct tci_rdma_link *link)
     tci_rdma_move_parts(rdma, link->peer);
 }
 
-static void tell_failed(struct tci_rdma_link *link, const char *cause)
+static void leave_out(struct tci_rdma_link *link, const char *cause)
 {
     struct tci_rdma *rdma = link->rdma;
 
@@ -81,6 +79,17 @@ static void tell_failed(struct tci_rdma_link *link, const char *cause)
         go_over(link);
 }
 
+/* What came last may have told more of the cause. */
+static void tell_failed(struct tci_rdma_link *link, const char *cause)
+{
+    if (link->broken != tci_rdma_flushed)
+        cause = link->broken;
+    if (tci_rdma_may_fail(link))
+        leave_out(link, cause);
+    else if (!tci_rdma_may_heal(link) || !tci_rdma_heal_begin(link, cause))
+        tci_rdma_link_lose_for(link, cause);
+}
+
 /* Nothing may be acknowledged any more that is not counted: what the queue pair has taken comes
  * before the first slot that it gives back. */
 void tci_rdma_fail(struct tci_rdma_link *link, const char *cause)
@@ -91,7 +100,7 @@ void tci_rdma_fail(struct tci_rdma_link *link, const char *cause)
         tci_rdma_qp_stop(link);
     link->is_stopped = true;
     tci_rdma_take_all(link);
-    if (link->state != TCI_RDMA_NEAR)
+    if (!tci_rdma_is_up(link))
         return;
     if (link->is_drained || link->rdma->is_dead || (link->has_waited && link->timer.heap_at == 0)) {
         tell_failed(link, cause);
@@ -108,12 +117,16 @@ void tci_rdma_fail(struct tci_rdma_link *link, const char *cause)
 
 void tci_rdma_on_failed(struct tci_rdma_link *link, uint32_t had, const char *cause)
 {
+    bool is_first = !link->has_had;
+
     link->had = had;
     link->has_had = true;
-    if (link->state == TCI_RDMA_NEAR) {
+    if (tci_rdma_is_up(link) && link->qp != NULL) {
         tci_rdma_link_break(link, tci_rdma_flushed);
         tci_rdma_fail(link, cause);
     } else if (link->state == TCI_RDMA_STOPPED) {
         go_over(link);
+    } else if (is_first) {
+        tci_rdma_heal_on(link);
     }
 }

@@ -316,7 +316,7 @@ bool tci_rdma_take_back(struct tci_rdma_link *link, struct tci_xfer *xfer, tc_st
             is_any = true;
             is_direct = is_direct || link->grants[i].region != NULL;
         }
-    if (!is_any || link->qp == NULL)
+    if (!is_any || (link->qp == NULL && link->state != TCI_RDMA_HEALING))
         return false;
     tci_rdma_control(link, &head, NULL);
     if (!is_direct)
@@ -369,8 +369,18 @@ static bool is_alone(const struct tci_rdma_link *link, uint32_t number)
     return true;
 }
 
-/* A peer that does not answer, since it is stopped: the memory is taken from it.  The device
- * refuses whatever it still writes there, which then is the end of the link. */
+/* The places stay: what comes there without payload is no mistake of the peer's. */
+static void take_memory(struct tci_rdma_link *link, uint32_t number)
+{
+    for (uint32_t i = 0; i < link->grant_count; i++)
+        if (link->grants[i].number == number) {
+            tci_rdma_region_put(link->rdma, link->grants[i].region);
+            link->grants[i].region = NULL;
+        }
+}
+
+/* A peer that does not answer, since it is stopped, or away: the memory is taken from it.  The
+ * device refuses whatever it still writes there, which then is the end of the link. */
 void tci_rdma_check_revoking(struct tci_rdma_link *link)
 {
     uint64_t now_ns = link->rdma->exec->ops->now_ns(link->rdma->exec);
@@ -384,7 +394,7 @@ void tci_rdma_check_revoking(struct tci_rdma_link *link)
             tci_rdma_link_lose(link, "does not give back memory that it may write to over RDMA");
             return;
         }
-        free_numbered(link, number);
+        take_memory(link, number);
         end_revoking(link, xfer);
     }
     watch_revoking(link);

@@ -32,6 +32,7 @@ struct tci_rdma_link *tci_rdma_link_get(struct tci_rdma *rdma, uint32_t peer)
     link->peer = peer;
     link->timer.fn = tci_rdma_on_link_timer;
     link->ask.fn = tci_rdma_on_ask_timer;
+    link->heal.timer.fn = tci_rdma_on_heal_timer;
     tci_list_init(&link->near_link);
     tci_list_init(&link->pushes);
     rdma->links[peer] = link;
@@ -63,6 +64,7 @@ void tci_rdma_link_end(struct tci_rdma_link *link, tc_status_t status)
         return;
     link->state = TCI_RDMA_GONE;
     rdma->exec->ops->timer_clear(rdma->exec, &link->timer);
+    rdma->exec->ops->timer_clear(rdma->exec, &link->heal.timer);
     tci_rdma_qp_close(link);
     end_pending(link, status);
     tci_rdma_abort_sends(link, NULL, status);
@@ -83,7 +85,7 @@ void tci_rdma_link_end(struct tci_rdma_link *link, tc_status_t status)
 
 void tci_rdma_take_all(struct tci_rdma_link *link)
 {
-    while (link->state == TCI_RDMA_NEAR && tci_rdma_poll_cq(link->rdma, TCI_RDMA_BATCH) > 0) {
+    while (tci_rdma_is_up(link) && tci_rdma_poll_cq(link->rdma, TCI_RDMA_BATCH) > 0) {
     }
 }
 
@@ -99,6 +101,17 @@ void tci_rdma_link_lose(struct tci_rdma_link *link, const char *how)
     tci_rdma_link_end(link, TC_ERR_PEER_LOST);
     tci_rdma_end_others(link, TC_ERR_PEER_LOST);
     rdma->base.sink->lost(rdma->base.sink, link->peer, TC_REASON_LINK_DEAD, how);
+}
+
+void tci_rdma_link_lose_for(struct tci_rdma_link *link, const char *cause)
+{
+    const struct tci_rdma_port_info *info = &link->rdma->choice.info;
+    char how[256];
+
+    snprintf(how, sizeof(how),
+             "cannot be reached over RDMA any more (device %.40s, port %u): %.150s", info->device,
+             info->port, cause);
+    tci_rdma_link_lose(link, how);
 }
 
 void tci_rdma_link_free(struct tci_rdma_link *link)
@@ -142,32 +155,26 @@ static void take_rest(struct tci_rdma_link *link)
 /* What the connection of the pair has to say goes before: a peer that has ended is that. */
 static void end_broken(struct tci_rdma_link *link)
 {
-    struct tci_rdma *rdma = link->rdma;
     const char *cause = link->broken;
-    char how[256];
 
     if (link->state == TCI_RDMA_GREETING)
         take_rest(link);
     if (link->state < TCI_RDMA_NEAR)
         tci_rdma_decline(link, cause);
     else
-        tci_transport_look(rdma->below);
-    if (link->state != TCI_RDMA_NEAR && link->state != TCI_RDMA_STOPPED)
+        tci_transport_look(link->rdma->below);
+    if ((!tci_rdma_is_up(link) && link->state != TCI_RDMA_STOPPED) || link->broken == NULL)
         return;
     if (tci_rdma_has_left(link)) {
         tci_rdma_link_end(link, TC_ERR_PEER_LOST);
         return;
     }
-    if (tci_rdma_may_fail(link)) {
+    if (tci_rdma_may_fail(link) || tci_rdma_may_heal(link)) {
         tci_rdma_fail(link, cause);
         return;
     }
-    if (waits_for_cause(link))
-        return;
-    snprintf(how, sizeof(how),
-             "cannot be reached over RDMA any more (device %.40s, port %u): %.150s",
-             rdma->choice.info.device, rdma->choice.info.port, cause);
-    tci_rdma_link_lose(link, how);
+    if (!waits_for_cause(link))
+        tci_rdma_link_lose_for(link, cause);
 }
 
 void tci_rdma_end_broken(struct tci_rdma *rdma)
@@ -200,8 +207,8 @@ bool tci_rdma_is_told(const struct tci_rdma_link *link)
 
 bool tci_rdma_is_clear(const struct tci_rdma_link *link)
 {
-    return link->queue.len == 0 && link->sends.head == NULL && tci_list_is_empty(&link->pushes) &&
-           link->works_put - link->works_done == link->quiet;
+    return link->state != TCI_RDMA_HEALING && link->queue.len == 0 && link->sends.head == NULL &&
+           tci_list_is_empty(&link->pushes) && link->works_put - link->works_done == link->quiet;
 }
 
 bool tci_rdma_put(struct tci_rdma_link *link, struct tci_rdma_head *head, const void *payload)
@@ -210,7 +217,7 @@ bool tci_rdma_put(struct tci_rdma_link *link, struct tci_rdma_head *head, const 
     uint8_t *slot;
 
     if (!tci_rdma_has_slot(link, head->kind == TCI_RDMA_ACK || head->kind == TCI_RDMA_ASK) ||
-        link->broken != NULL)
+        !tci_rdma_may_post(link))
         return false;
     slot = tci_rdma_slot_out(link);
     head->seq = link->sent;
@@ -251,7 +258,7 @@ static bool queue_record(struct tci_rdma_link *link, const struct tci_rdma_head 
 
 void tci_rdma_control(struct tci_rdma_link *link, struct tci_rdma_head *head, const void *payload)
 {
-    if (link->qp == NULL)
+    if (link->qp == NULL && link->state != TCI_RDMA_HEALING)
         return;
     if ((link->queue.len > 0 || !tci_rdma_put(link, head, payload)) &&
         !queue_record(link, head, payload))
@@ -327,14 +334,16 @@ void tci_rdma_on_done(struct tci_rdma_link *link, uint32_t index)
 
 void tci_rdma_retire(struct tci_rdma_link *link)
 {
-    while ((link->qp != NULL || link->state == TCI_RDMA_STOPPED) &&
-           link->works_done != tci_rdma_finished(link)) {
+    while (
+        (link->qp != NULL || link->state == TCI_RDMA_STOPPED || link->state == TCI_RDMA_HEALING) &&
+        link->works_done != tci_rdma_finished(link)) {
         struct tci_rdma_work work = link->works[link->works_done++ % TCI_RDMA_QUEUE];
 
-        if (work.push != NULL) {
+        if (work.is_write) {
             link->writes--;
             tci_rdma_chunk_put(link->rdma, work.chunk);
-            tci_rdma_push_done(link, work.push);
+            if (work.push != NULL)
+                tci_rdma_push_done(link, work.push);
         } else {
             link->records_done++;
             if (work.kind == TCI_RDMA_HELLO)

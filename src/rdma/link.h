@@ -10,6 +10,7 @@
 #include "core/match.h"
 #include "core/memories.h"
 #include "core/seal.h"
+#include "rdma/cables.h"
 #include "rdma/device.h"
 #include "rdma/wire.h"
 
@@ -25,6 +26,7 @@
  *   pair.c      several cables between two ranks: which of them leads
  *   stripe.c    large messages over all of them
  *   failover.c  one of them fails, and the others take over
+ *   heal.c      the one that leads fails, and its queue pair is made again
  *   uc.c        where devices acknowledge nothing: ends tell, and ask, what has come
  *   recv.c      records are matched with receives
  *   grant.c     receivers give credits, and take them back
@@ -112,6 +114,7 @@ struct tci_rdma_grant {
  *    +--OFFER--> ACCEPTED --hello is answered----------------+
  *   any of them before NEAR --refused, no path, too late--> FAR: all goes another way
  *   NEAR --of several cables one that does not lead has failed--> STOPPED --the peer too--> FAR
+ *   NEAR --the only one, or the one that leads, has failed--> HEALING --made again--> NEAR
  *   lost, or left: GONE
  */
 enum tci_rdma_state {
@@ -120,6 +123,7 @@ enum tci_rdma_state {
     TCI_RDMA_ACCEPTED,
     TCI_RDMA_GREETING,
     TCI_RDMA_NEAR,
+    TCI_RDMA_HEALING,
     TCI_RDMA_STOPPED,
     TCI_RDMA_FAR,
     TCI_RDMA_GONE
@@ -142,11 +146,15 @@ struct tci_rdma_crypt {
     uint8_t secret[32], point[TCI_RDMA_POINT]; /* our part of them; the secret is wiped then */
 };
 
-/* A work request that is posted. */
+/* A work request that is posted, as it is posted once more over a queue pair that is made again. */
 struct tci_rdma_work {
-    struct tci_rdma_push *push;   /* a write for it; NULL: a record */
+    struct tci_rdma_push *push;   /* a write for it; NULL: a record, or nobody waits for it */
     struct tci_rdma_chunk *chunk; /* that it is written from; or NULL */
+    struct ibv_sge sge;           /* length 0: a write that keeps its place alone */
+    uint64_t to;                  /* a write: the peer's memory */
+    uint32_t rkey, imm;           /* the same */
     uint8_t kind;                 /* of the record */
+    bool is_write;
 };
 
 /* A message of several records that is coming in. */
@@ -162,18 +170,24 @@ struct tci_rdma_link {
     uint32_t peer;
     uint16_t generation; /* of its work requests: what is left of another one means nothing */
     uint8_t state;
-    uint8_t cables;     /* that are there at both ends, a bit each; known once cards are */
-    bool has_greeted;   /* the peer's hello has come */
-    bool has_left;      /* the peer has said goodbye */
-    bool is_lost;       /* and that was told */
-    bool is_leaving;    /* so will we, or … */
-    bool bye_put;       /* … have we */
-    bool has_waited;    /* for what the other end knows of the failure, or what it has sent */
-    bool is_stopped;    /* the queue pair takes nothing in any more … */
-    bool is_drained;    /* … and all that it has taken is known */
-    bool is_moving;     /* its parts go over another cable, with all that they have */
-    bool has_had;       /* the peer has said … */
-    uint32_t had;       /* … what it has taken, of works_put */
+    uint8_t cables;   /* that are there at both ends, a bit each; known once cards are */
+    bool has_greeted; /* the peer's hello has come */
+    bool has_left;    /* the peer has said goodbye */
+    bool is_lost;     /* and that was told */
+    bool is_leaving;  /* so will we, or … */
+    bool bye_put;     /* … have we */
+    bool has_waited;  /* for what the other end knows of the failure, or what it has sent */
+    bool is_stopped;  /* the queue pair takes nothing in any more … */
+    bool is_drained;  /* … and all that it has taken is known */
+    bool is_moving;   /* its parts go over another cable, with all that they have */
+    bool has_had;     /* the peer has said … */
+    uint32_t had;     /* … what it has taken, of works_put */
+    struct tci_rdma_heal {
+        uint64_t since_ns; /* nothing has moved since then, over any queue pair; 0: none failed */
+        uint32_t taken, done; /* taken and works_done, when the last one was made again */
+        unsigned tries;       /* since nothing has moved */
+        struct tci_timer timer;
+    } heal;
     bool is_uc;         /* the queue pair: nothing is acknowledged by devices */
     const char *broken; /* static: it cannot go on; ended at the next poll */
     char why_far[200];  /* "": not tried */
@@ -242,9 +256,10 @@ struct tci_rdma {
     uint16_t generations;
     struct tci_source source;
     struct tci_watch channel_watch, event_watch;
-    bool is_dead;    /* the device */
-    bool has_broken; /* links */
-    bool is_closing; /* nothing is taken in any more */
+    uint64_t heal_ns; /* how long a queue pair may be away; 0: it is not made again */
+    bool is_dead;     /* the device */
+    bool has_broken;  /* links */
+    bool is_closing;  /* nothing is taken in any more */
 
     int8_t *cable_to;             /* owned: as in the configuration; NULL: the first to all */
     struct tci_list siblings;     /* transports of the other devices: a ring */
@@ -287,6 +302,17 @@ static inline struct tci_rdma *tci_rdma_of(struct tci_transport *transport)
     return (struct tci_rdma *)transport;
 }
 
+/* Messages go over it, now or once it is made again. */
+static inline bool tci_rdma_is_up(const struct tci_rdma_link *link)
+{
+    return link->state == TCI_RDMA_NEAR || link->state == TCI_RDMA_HEALING;
+}
+
+static inline bool tci_rdma_may_post(const struct tci_rdma_link *link)
+{
+    return link->broken == NULL && link->state != TCI_RDMA_HEALING;
+}
+
 /* Which cable to a rank this device is; -1: none. */
 static inline int tci_rdma_cable_to(const struct tci_rdma *rdma, uint32_t peer)
 {
@@ -326,6 +352,8 @@ void tci_rdma_stand(struct tci_rdma_link *link);
 /* Tell the peer, over the connection, that a link that stood has ended. */
 void tci_rdma_tell_end(struct tci_rdma_link *link, const char *why);
 void tci_rdma_tell_failed(struct tci_rdma_link *link, const char *cause);
+void tci_rdma_tell_card(struct tci_rdma_link *link, enum tci_rdma_meeting what);
+void tci_rdma_tell_connected(struct tci_rdma_link *link);
 /* Both take the transport below instead. */
 void tci_rdma_decline(struct tci_rdma_link *link, const char *why);
 void tci_rdma_on_link_timer(struct tci_timer *timer);
@@ -340,6 +368,7 @@ void tci_rdma_link_end(struct tci_rdma_link *link, tc_status_t status);
 void tci_rdma_take_all(struct tci_rdma_link *link);
 /* The peer cannot be reached any more, or has broken the rules. */
 void tci_rdma_link_lose(struct tci_rdma_link *link, const char *how);
+void tci_rdma_link_lose_for(struct tci_rdma_link *link, const char *cause); /* over this device */
 /* It cannot go on, for a reason that is a static text; ended when nobody stands on it. */
 void tci_rdma_link_break(struct tci_rdma_link *link, const char *cause);
 extern const char tci_rdma_flushed[];    /* the cause where the other end knows more */
@@ -373,12 +402,16 @@ void tci_rdma_port_close(struct tci_rdma *rdma);
 bool tci_rdma_cq_reserve(struct tci_rdma *rdma, int entries);
 /* Take in completions; the amount of work. */
 unsigned tci_rdma_poll_cq(struct tci_rdma *rdma, unsigned budget);
+/* Whether another queue pair need not fail for the same. */
+bool tci_rdma_is_passing(const char *cause);
 
 /* ---- qp.c ---- */
 
 /* NULL, or why there is none: a static text.  Of kind UC where it is wanted, and where the device
  * has no other. */
 const char *tci_rdma_qp_open(struct tci_rdma_link *link, bool wants_uc);
+/* Another one in its place, with the memory and the keys of the one that has failed. */
+const char *tci_rdma_qp_open_again(struct tci_rdma_link *link);
 const char *tci_rdma_qp_connect(struct tci_rdma_link *link, const struct tci_rdma_card *card);
 void tci_rdma_qp_stop(struct tci_rdma_link *link); /* what is posted is flushed */
 /* The device is done with all memory; what was posted stays known, for the peer's count of it. */
@@ -391,6 +424,7 @@ int tci_rdma_post_record(struct tci_rdma_link *link, size_t bytes, uint8_t kind)
 /* From the chunk, where there is one: `len` bytes as they go over the wire. */
 int tci_rdma_post_write(struct tci_rdma_link *link, struct tci_rdma_push *push,
                         struct tci_rdma_chunk *chunk, size_t len);
+void tci_rdma_post_again(struct tci_rdma_link *link);   /* all that has not ended */
 uint8_t *tci_rdma_slot_out(struct tci_rdma_link *link); /* the next one */
 /* Whether a record may be posted; an acknowledgement may when nothing else may. */
 bool tci_rdma_has_slot(const struct tci_rdma_link *link, bool is_ack);
@@ -472,47 +506,6 @@ void tci_rdma_end_aborted_pushes(struct tci_rdma_link *link);
 /* False: it is none of these. */
 bool tci_rdma_abort_push(struct tci_rdma_link *link, const struct tci_xfer *xfer,
                          tc_status_t status);
-
-/* ---- pair.c ---- */
-
-/* The transport of a cable to a peer; NULL: there is none. */
-struct tci_rdma *tci_rdma_cable(struct tci_rdma *rdma, uint32_t peer, int cable);
-unsigned tci_rdma_cables(struct tci_rdma *rdma, uint32_t peer); /* a bit each */
-/* Of the cable that carries what goes to a peer: the first one that is not known to stay down;
- * NULL: there is none, all goes below. */
-struct tci_rdma *tci_rdma_lead(struct tci_rdma *rdma, uint32_t peer);
-bool tci_rdma_leads(struct tci_rdma *rdma, uint32_t peer);
-/* The links of the same peer over other cables. */
-void tci_rdma_end_others(const struct tci_rdma_link *link, tc_status_t status);
-/* Of the leading link: nothing is sent over others, or waits for them to come up. */
-bool tci_rdma_sides_are_clear(const struct tci_rdma_link *link);
-/* Whether the peer has said goodbye, over the cable that leads. */
-bool tci_rdma_has_left(const struct tci_rdma_link *link);
-
-/* ---- failover.c ---- */
-
-/* Whether others go on without it. */
-bool tci_rdma_may_fail(const struct tci_rdma_link *link);
-void tci_rdma_fail(struct tci_rdma_link *link, const char *cause);
-/* The peer's end has; it had taken so much. */
-void tci_rdma_on_failed(struct tci_rdma_link *link, uint32_t had, const char *cause);
-
-/* ---- stripe.c ---- */
-
-struct tci_rdma_stripe;
-extern const size_t tci_rdma_stripe_bytes;
-bool tci_rdma_is_striped(const struct tci_rdma_link *link, const struct tci_xfer *xfer);
-void tci_rdma_stripe_post(struct tci_rdma_link *link, struct tci_xfer *whole);
-/* Of a transfer that has no completion queue: it is a part of a striped one. */
-void tci_rdma_part_done(struct tci_xfer *part, tc_status_t status);
-void tci_rdma_part_revoked(struct tci_xfer *part); /* one that is sent */
-/* One that does not lead, so it may begin in the middle, after a failure. */
-bool tci_rdma_is_side_part(const struct tci_key *key);
-/* What has not ended over a cable begins anew over the one that leads. */
-void tci_rdma_move_parts(struct tci_rdma *rdma, uint32_t peer);
-/* Those of which a part has failed; all. */
-void tci_rdma_end_stripes(struct tci_rdma *rdma);
-void tci_rdma_close_stripes(struct tci_rdma *rdma);
 
 /* ---- recv.c ---- */
 

@@ -52,7 +52,7 @@ static bool read_hex(const char *text, uint8_t *bytes, size_t len)
     return true;
 }
 
-static void tell_card(struct tci_rdma_link *link, enum tci_rdma_meeting what)
+void tci_rdma_tell_card(struct tci_rdma_link *link, enum tci_rdma_meeting what)
 {
     struct tci_rdma_card card;
     char text[240], *at = text;
@@ -98,6 +98,11 @@ void tci_rdma_tell_failed(struct tci_rdma_link *link, const char *cause)
 
     snprintf(text, sizeof(text), "%u %.150s", link->taken, cause);
     tell(link->rdma, link->peer, TCI_RDMA_FAILED, text);
+}
+
+void tci_rdma_tell_connected(struct tci_rdma_link *link)
+{
+    tell(link->rdma, link->peer, TCI_RDMA_CONFIRM, "");
 }
 
 /* ---- Ends of it ---- */
@@ -159,7 +164,7 @@ void tci_rdma_meet(struct tci_rdma_link *link)
     if (why != NULL)
         tci_rdma_go_below(link, why); /* the peer was told nothing so far */
     else
-        tell_card(link, TCI_RDMA_OFFER);
+        tci_rdma_tell_card(link, TCI_RDMA_OFFER);
 }
 
 static void on_offer(struct tci_rdma_link *link, const struct tci_rdma_card *card)
@@ -172,7 +177,7 @@ static void on_offer(struct tci_rdma_link *link, const struct tci_rdma_card *car
     why = link->rdma->is_dead ? "the device there has failed" : tci_rdma_qp_open(link, card->is_uc);
     if (why == NULL && link->is_uc && !card->is_uc) { /* there is no other here: that counts */
         link->state = TCI_RDMA_OFFERED;
-        tell_card(link, TCI_RDMA_OFFER);
+        tci_rdma_tell_card(link, TCI_RDMA_OFFER);
         return;
     }
     if (why == NULL)
@@ -184,7 +189,7 @@ static void on_offer(struct tci_rdma_link *link, const struct tci_rdma_card *car
         return;
     }
     start_timer(link);
-    tell_card(link, TCI_RDMA_ACCEPT);
+    tci_rdma_tell_card(link, TCI_RDMA_ACCEPT);
 }
 
 /* It fills a packet: a switch on the way that takes less is found before anything is lost there. */
@@ -227,7 +232,7 @@ void tci_rdma_on_hello_sent(struct tci_rdma_link *link)
 {
     if (link->state != TCI_RDMA_ACCEPTED)
         return;
-    tell(link->rdma, link->peer, TCI_RDMA_CONFIRM, "");
+    tci_rdma_tell_connected(link);
     tci_rdma_stand(link);
 }
 
@@ -235,9 +240,9 @@ void tci_rdma_on_link_timer(struct tci_timer *timer)
 {
     struct tci_rdma_link *link = tci_container_of(timer, struct tci_rdma_link, timer);
 
-    if (link->state == TCI_RDMA_NEAR && link->broken != NULL)
+    if (tci_rdma_is_up(link) && link->broken != NULL)
         tci_rdma_end_broken(link->rdma);
-    else if (link->state == TCI_RDMA_NEAR)
+    else if (tci_rdma_is_up(link))
         tci_rdma_check_revoking(link);
     else if (link->state == TCI_RDMA_ACCEPTED ||
              (link->state == TCI_RDMA_GREETING && !link->has_greeted))
@@ -249,12 +254,12 @@ static void on_decline(struct tci_rdma_link *link, const char *text)
 {
     char why[200];
 
-    if (link->state == TCI_RDMA_NEAR) {
+    if (tci_rdma_is_up(link)) {
         tci_rdma_take_all(link);
         if (link->broken != NULL && link->broken != tci_rdma_flushed)
             return; /* what is known here is nearer to the cause */
         snprintf(why, sizeof(why), "has given up its queue pair (RDMA): %.150s", text);
-        if (link->state == TCI_RDMA_NEAR)
+        if (tci_rdma_is_up(link))
             tci_rdma_link_lose(link, why);
         return;
     }
@@ -263,6 +268,8 @@ static void on_decline(struct tci_rdma_link *link, const char *text)
     snprintf(why, sizeof(why), "it has declined: %.170s", text);
     give_up(link, why);
 }
+
+static const char unused[] = "it is not used there any more";
 
 /* Who stands knows that its peer is about to. */
 static void on_failed(struct tci_rdma_link *link, const char *text)
@@ -273,8 +280,10 @@ static void on_failed(struct tci_rdma_link *link, const char *text)
     if (link->state == TCI_RDMA_ACCEPTED)
         (void)tci_rdma_poll_cq(link->rdma, TCI_RDMA_BATCH);
     if (sscanf(text, "%u %n", &had, &at) != 1 || at == 0 || link->state < TCI_RDMA_NEAR ||
-        (link->state == TCI_RDMA_NEAR && !tci_rdma_may_fail(link)))
+        (tci_rdma_is_up(link) && !tci_rdma_may_fail(link) && !tci_rdma_may_heal(link)))
         on_decline(link, text + at);
+    else if (link->state == TCI_RDMA_FAR || link->state == TCI_RDMA_GONE)
+        tell(link->rdma, link->peer, TCI_RDMA_DECLINE, unused);
     else
         tci_rdma_on_failed(link, had, text + at);
 }
@@ -304,6 +313,15 @@ void tci_rdma_on_meet(struct tci_rdma *rdma, uint32_t peer, const struct tci_not
         on_decline(link, notice->text);
         return;
     }
+    if (link->state == TCI_RDMA_HEALING) {
+        bool is_card = what == TCI_RDMA_OFFER || what == TCI_RDMA_ACCEPT;
+
+        if (is_card && !read_card(notice->text, &card))
+            tci_rdma_link_lose(link, "speaks of RDMA in another way");
+        else
+            tci_rdma_on_heal(link, (enum tci_rdma_meeting)what, &card);
+        return;
+    }
     if (what == TCI_RDMA_CONFIRM) {
         link->has_greeted = link->has_greeted || link->state == TCI_RDMA_GREETING;
         if (link->state == TCI_RDMA_GREETING) /* its hello may still be on its way */
@@ -318,7 +336,7 @@ void tci_rdma_on_meet(struct tci_rdma *rdma, uint32_t peer, const struct tci_not
             on_accept(link, &card);
     } else if (rdma->has_left_below || link->state == TCI_RDMA_FAR ||
                link->state == TCI_RDMA_GONE) {
-        tell(rdma, peer, TCI_RDMA_DECLINE, "it is not used there any more");
+        tell(rdma, peer, TCI_RDMA_DECLINE, unused);
     } else if (link->state == TCI_RDMA_NEW ||
                (link->state == TCI_RDMA_OFFERED && is_before(link, &card))) {
         on_offer(link, &card);

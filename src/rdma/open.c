@@ -8,7 +8,7 @@
 #include "core/log.h"
 #include "rdma/link.h"
 
-enum { LAST_MS = 5, SEALED_BYTES = TCI_RECORD_MAX + TCI_RECORD_TAG };
+enum { LAST_MS = 5, HEAL_MS = 15000, SEALED_BYTES = TCI_RECORD_MAX + TCI_RECORD_TAG };
 
 static void read_meter(const struct tci_meter *meter, struct tci_transport_stats *stats_out)
 {
@@ -84,6 +84,13 @@ void tci_rdma_close(struct tci_transport *self)
     below->ops->close(below);
 }
 
+static uint64_t heal_time(const tc_config *config)
+{
+    if (config->heal_ms == 0)
+        return HEAL_MS * TCI_NS_PER_MS;
+    return config->heal_ms < 0 ? 0 : (uint64_t)config->heal_ms * TCI_NS_PER_MS;
+}
+
 static struct tci_rdma *make(struct tci_loop *loop, tc_context *context,
                              struct tci_transport *below, const struct tci_rdma_config *config)
 {
@@ -100,6 +107,7 @@ static struct tci_rdma *make(struct tci_loop *loop, tc_context *context,
     rdma->size = config->size;
     rdma->options = config->options;
     rdma->encrypts = config->encrypts;
+    rdma->heal_ns = heal_time(&context->config);
     rdma->eager_max = tci_min(config->eager_bytes, TCI_RDMA_EAGER_MAX);
     rdma->verbs = tci_verbs();
     rdma->probe.fn = tci_rdma_on_probe_timer;
@@ -179,6 +187,5 @@ const char *tci_rdma_way(const struct tci_transport *self, uint32_t peer, const 
     link = rdma->links[peer];
     if (link != NULL && link->why_far[0] != '\0')
         *why_out = link->why_far;
-    return link != NULL && link->state == TCI_RDMA_NEAR ? tci_rdma_ops.name
-                                                        : rdma->below->ops->name;
+    return link != NULL && tci_rdma_is_up(link) ? tci_rdma_ops.name : rdma->below->ops->name;
 }

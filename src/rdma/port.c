@@ -52,6 +52,8 @@ static const struct {
     {IBV_WC_GENERAL_ERR, "the transport has failed"},
 };
 
+static const char unknown[] = "the device reports an error that is not known here";
+
 static const char *cause_of(enum ibv_wc_status status)
 {
     if (status == IBV_WC_WR_FLUSH_ERR)
@@ -59,7 +61,20 @@ static const char *cause_of(enum ibv_wc_status status)
     for (size_t i = 0; i < TCI_LEN(causes); i++)
         if (causes[i].status == status)
             return causes[i].cause;
-    return "the device reports an error that is not known here";
+    return unknown;
+}
+
+bool tci_rdma_is_passing(const char *cause)
+{
+    static const enum ibv_wc_status passing[] = {
+        IBV_WC_WR_FLUSH_ERR,      IBV_WC_BAD_RESP_ERR,     IBV_WC_REM_OP_ERR,  IBV_WC_RETRY_EXC_ERR,
+        IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_RESP_TIMEOUT_ERR, IBV_WC_GENERAL_ERR,
+    };
+
+    for (size_t i = 0; i < TCI_LEN(passing); i++)
+        if (cause == cause_of(passing[i]))
+            return true;
+    return cause == unknown;
 }
 
 static struct tci_rdma_link *link_of(struct tci_rdma *rdma, uint64_t id)

@@ -18,7 +18,8 @@ static void place(struct tci_rdma_link *link, struct tci_rdma_push *push)
     tci_list_add(at->next, &push->link);
 }
 
-/* Its writes mean nothing any more. */
+/* Nobody waits for its writes, nor reads what they carry.  What is sealed stays as it is, in memory
+ * of ours: what was sealed after it opens only behind it. */
 static void forget_works(struct tci_rdma_link *link, const struct tci_rdma_push *push)
 {
     for (uint32_t at = link->works_done; at != link->works_put; at++) {
@@ -26,8 +27,12 @@ static void forget_works(struct tci_rdma_link *link, const struct tci_rdma_push 
 
         if (work->push != push)
             continue;
+        work->push = NULL;
+        if (link->crypt != NULL)
+            continue;
         tci_rdma_chunk_put(link->rdma, work->chunk);
-        *work = (struct tci_rdma_work){.kind = TCI_RDMA_ACK};
+        work->chunk = NULL;
+        work->sge.length = 0;
     }
 }
 
@@ -50,7 +55,7 @@ static void end(struct tci_rdma_link *link, struct tci_rdma_push *push, tc_statu
     if (!push->is_ending)
         push->status = status;
     push->is_ending = true;
-    if (push->flying == 0 || link->qp == NULL)
+    if (push->flying == 0 || link->qp == NULL || link->state == TCI_RDMA_HEALING)
         finish(link, push, push->status);
 }
 
@@ -181,7 +186,7 @@ unsigned tci_rdma_push_some(struct tci_rdma_link *link)
     struct tci_rdma_push *push;
     unsigned done = 0;
 
-    while (link->broken == NULL && tci_rdma_has_room(link) && (push = next_push(link)) != NULL) {
+    while (tci_rdma_may_post(link) && tci_rdma_has_room(link) && (push = next_push(link)) != NULL) {
         if (!put_piece(link, push))
             break;
         done++;

@@ -52,6 +52,18 @@ static bool to_init(struct tci_rdma_link *link)
     return link->rdma->verbs->modify_qp(link->qp, &attr, mask) == 0;
 }
 
+static const char no_pair[] = "the device gives no queue pair for one more peer";
+
+static const char *set_up(struct tci_rdma_link *link)
+{
+    if (!to_init(link))
+        return "its queue pair cannot be set up";
+    for (uint32_t slot = 0; slot < TCI_RDMA_SLOTS; slot++)
+        if (tci_rdma_post_slot(link, slot) != 0)
+            return "its queue pair takes no receives";
+    return NULL;
+}
+
 static const char *open_pair(struct tci_rdma_link *link, bool wants_uc)
 {
     struct tci_rdma *rdma = link->rdma;
@@ -64,13 +76,17 @@ static const char *open_pair(struct tci_rdma_link *link, bool wants_uc)
         return "the device has no room for the completions of one more peer";
     link->cqe = TCI_RDMA_QUEUE + TCI_RDMA_SLOTS;
     if ((wants_uc || !make_of(link, IBV_QPT_RC)) && !make_of(link, IBV_QPT_UC))
-        return "the device gives no queue pair for one more peer";
-    if (!to_init(link))
-        return "its queue pair cannot be set up";
-    for (uint32_t slot = 0; slot < TCI_RDMA_SLOTS; slot++)
-        if (tci_rdma_post_slot(link, slot) != 0)
-            return "its queue pair takes no receives";
-    return NULL;
+        return no_pair;
+    return set_up(link);
+}
+
+static void begin(struct tci_rdma_link *link)
+{
+    link->generation = ++link->rdma->generations;
+    link->is_drained = link->is_stopped = link->has_waited = link->has_had = false;
+    if (!tci_random(&link->psn, sizeof(link->psn)))
+        link->psn = 0x5a5a5a ^ link->peer;
+    link->psn &= 0xffffff;
 }
 
 const char *tci_rdma_qp_open(struct tci_rdma_link *link, bool wants_uc)
@@ -78,17 +94,20 @@ const char *tci_rdma_qp_open(struct tci_rdma_link *link, bool wants_uc)
     const char *why;
 
     TC_ASSERT(link->qp == NULL);
-    link->generation = ++link->rdma->generations;
-    link->is_drained = false;
-    if (!tci_random(&link->psn, sizeof(link->psn)))
-        link->psn = 0x5a5a5a ^ link->peer;
-    link->psn &= 0xffffff;
+    begin(link);
     why = tci_rdma_crypt_open(link);
     if (why == NULL)
         why = open_pair(link, wants_uc || link->rdma->options.is_uc);
     if (why != NULL)
         tci_rdma_qp_close(link);
     return why;
+}
+
+const char *tci_rdma_qp_open_again(struct tci_rdma_link *link)
+{
+    TC_ASSERT(link->qp == NULL && link->in != NULL);
+    begin(link);
+    return make_of(link, IBV_QPT_RC) ? set_up(link) : no_pair;
 }
 
 void tci_rdma_qp_stop(struct tci_rdma_link *link)
@@ -294,7 +313,7 @@ int tci_rdma_post_record(struct tci_rdma_link *link, size_t bytes, uint8_t kind)
     error = link->rdma->verbs->post_send(link->qp, &wr);
     if (error != 0)
         return error;
-    *work = (struct tci_rdma_work){.kind = kind};
+    *work = (struct tci_rdma_work){.kind = kind, .sge = sge};
     link->quiet = quiet ? link->quiet + 1 : 0;
     link->works_put++;
     link->records_put++;
@@ -316,20 +335,50 @@ int tci_rdma_post_write(struct tci_rdma_link *link, struct tci_rdma_push *push,
                              .num_sge = 1,
                              .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
                              .send_flags = IBV_SEND_SIGNALED};
+    uint32_t imm = tci_rdma_imm(range->place, link->sent);
     int error;
 
-    wr.imm_data = htobe32(tci_rdma_imm(range->place, link->sent));
+    wr.imm_data = htobe32(imm);
     wr.wr.rdma.remote_addr = range->addr + push->in_range;
     wr.wr.rdma.rkey = range->rkey;
     error = link->rdma->verbs->post_send(link->qp, &wr);
     if (error != 0)
         return error;
     link->works[link->works_put % TCI_RDMA_QUEUE] =
-        (struct tci_rdma_work){.push = push, .chunk = chunk};
+        (struct tci_rdma_work){.push = push,
+                               .chunk = chunk,
+                               .sge = sge,
+                               .to = wr.wr.rdma.remote_addr,
+                               .rkey = range->rkey,
+                               .imm = imm,
+                               .is_write = true};
     link->quiet = 0;
     link->works_put++;
     link->sent++;
     link->writes++;
     tci_rdma_note_sent(link, false);
     return 0;
+}
+
+static int post_work_again(struct tci_rdma_link *link, uint32_t index)
+{
+    struct tci_rdma_work *work = &link->works[index];
+    struct ibv_send_wr wr = {.wr_id = id_of(link, false, index),
+                             .sg_list = &work->sge,
+                             .num_sge = work->sge.length > 0 ? 1 : 0,
+                             .opcode = work->is_write ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_SEND,
+                             .send_flags = IBV_SEND_SIGNALED};
+
+    wr.imm_data = htobe32(work->imm);
+    wr.wr.rdma.remote_addr = work->to;
+    wr.wr.rdma.rkey = work->rkey;
+    return link->rdma->verbs->post_send(link->qp, &wr);
+}
+
+void tci_rdma_post_again(struct tci_rdma_link *link)
+{
+    for (uint32_t at = link->works_done; at != link->works_put; at++)
+        if (post_work_again(link, at % TCI_RDMA_QUEUE) != 0)
+            tci_rdma_link_break(link, "the device takes no sends any more");
+    link->quiet = 0;
 }

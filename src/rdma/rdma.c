@@ -134,7 +134,7 @@ static struct tci_rdma_link *near_link(struct tci_rdma *rdma, uint32_t peer)
 {
     struct tci_rdma_link *link = rdma->links[peer];
 
-    return link != NULL && link->state == TCI_RDMA_NEAR && tci_rdma_leads(rdma, peer) ? link : NULL;
+    return link != NULL && tci_rdma_is_up(link) && tci_rdma_leads(rdma, peer) ? link : NULL;
 }
 
 static void post(struct tci_transport *self, struct tci_xfer *xfer)
@@ -160,7 +160,7 @@ void tci_rdma_post_at(struct tci_rdma *rdma, struct tci_xfer *xfer)
         post_far(rdma, xfer);
         return;
     }
-    if (link->state == TCI_RDMA_NEAR) {
+    if (tci_rdma_is_up(link)) {
         post_near(link, xfer);
         return;
     }
@@ -407,7 +407,7 @@ static void rdma_leave_peer(struct tci_transport *self, uint32_t peer)
     struct tci_rdma_link *link = rdma->links[peer];
 
     if (link == NULL || !tci_rdma_leads(rdma, peer) ||
-        (link->state != TCI_RDMA_NEAR && link->pending.head == NULL)) {
+        (!tci_rdma_is_up(link) && link->pending.head == NULL)) {
         rdma->below->ops->leave_peer(rdma->below, peer);
         return;
     }

@@ -204,17 +204,47 @@ case_kill()
     gone 1 15 "peer_lost: .*rank 1 "
 }
 
+# plug N: the cable of eth N again, with the route that went with it.
+plug()
+{
+    ip link set "eth$1" up &&
+        ip route replace 10.77.0.0/24 dev "eth$1" src "10.77.0.$(($1 + 1))" table "$((100 + $1))"
+}
+
 # Neither end can tell which one it is: they agree on one.
 case_link_down()
 {
     local status
+    local -x TCDIST_HEAL=5
     ranks 2 "$build/${endless[0]}" "${endless[@]:1}"
     sleep 4
     ip link set eth1 down
     gone -1 40 'peer_lost: .*cannot be reached over RDMA any more'
     status=$?
-    ip link set eth1 up
+    plug 1
     return "$status"
+}
+
+# Two seconds are more than the only queue pair waits for an acknowledgement: it is made again.
+case_link_away()
+{
+    local r before left=300 log=info settings=(',retries=0' ',retries=0')
+    before=$(sent rxe1)
+    ranks 2 "$build/${perf[0]}" "${perf[@]:1}" -b 8M -e 8M --op allreduce --check 4
+    while [[ $(sent rxe1) -lt $((before + 1500)) && $left -gt 0 ]]; do
+        left=$((left - 1))
+        sleep 0.1
+    done
+    ip link set eth1 down
+    sleep 2
+    plug 1 || return
+    await_ranks || return
+    for r in 0 1; do
+        grep 'queue pair' "$work/rank.$r"
+        grep -q 'the queue pair with rank [01] stands again' "$work/rank.$r" ||
+            fail "rank $r: $(tail "$work/rank.$r")" || return
+    done
+    grep -q '^# wrong elements: 0' "$work/rank.0" || fail "$(tail "$work/rank.0")"
 }
 
 case_lossy()

@@ -1,0 +1,211 @@
+/* heal.c - the queue pair that leads fails while its peer lives: it is made again, and goes on. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ *   one end                                       the other one
+ *     its queue pair has failed
+ *     stops it, takes in what has come
+ *     FAILED  so much has come               -->    does the same
+ *     knows what has arrived                 <--  FAILED  so much has come
+ *   the lower rank
+ *     makes another queue pair
+ *     OFFER  its card                        -->    makes one, and connects it
+ *     connects its own                       <--  ACCEPT  its card
+ *     CONFIRM: it stands                     -->    stands
+ *     what has not arrived, once more        ==>
+ *                                            <==    what has not arrived, once more
+ *
+ * Both count what came, records and pieces alike.  What the other one has had is done; all that was
+ * posted behind it is posted again as it was, byte for byte and in the same order, over the new
+ * queue pair: under the numbers it had, sealed as it was, to the same memory.  So nothing else is
+ * changed: credits, windows, and messages in the middle go on where they were, and what is posted
+ * meanwhile waits for room.
+ *
+ * No device touches memory from when a queue pair is destroyed, which is before its failure is
+ * told, until the next one stands.  A write of ours that was aborted meanwhile is posted again
+ * without its payload, since its memory is the user's again.  A receive that is aborted waits for
+ * the peer's word as ever, and is taken away after as long (grant.c).
+ *
+ * A path that stays dead lets each further queue pair fail, too.  While nothing moves, which the
+ * word that each end says first would show, tries become rarer; after the time to heal (as of a
+ * connection) the peer is lost, with the cause that was first.
+ */
+#include <stdio.h>
+
+#include "core/log.h"
+#include "rdma/link.h"
+
+enum { TRY_MIN_MS = 5, TRY_MAX_MS = 500, TRIES_SHIFT = 7 };
+
+static uint64_t now_ns(const struct tci_rdma_link *link)
+{
+    struct tci_exec *exec = link->rdma->exec;
+
+    return exec->ops->now_ns(exec);
+}
+
+/* Ends of kind UC are never told what has come, and a connection that is left tells nothing. */
+bool tci_rdma_may_heal(const struct tci_rdma_link *link)
+{
+    struct tci_rdma *rdma = link->rdma;
+
+    return tci_rdma_is_up(link) && rdma->heal_ns > 0 && !link->is_uc && !rdma->is_dead &&
+           !rdma->is_closing && !rdma->has_left_below && tci_rdma_leads(rdma, link->peer) &&
+           (link->broken == NULL || tci_rdma_is_passing(link->broken));
+}
+
+static uint64_t end_ns(const struct tci_rdma_link *link)
+{
+    return link->heal.since_ns + link->rdma->heal_ns;
+}
+
+static void wait_until(struct tci_rdma_link *link, uint64_t when_ns)
+{
+    struct tci_exec *exec = link->rdma->exec;
+
+    exec->ops->timer_clear(exec, &link->heal.timer);
+    (void)exec->ops->timer_set(exec, &link->heal.timer, when_ns);
+}
+
+/* ---- It has failed ---- */
+
+static void note_try(struct tci_rdma_link *link)
+{
+    struct tci_rdma_heal *heal = &link->heal;
+
+    if (heal->since_ns != 0 && heal->taken == link->taken && heal->done == link->works_done) {
+        heal->tries += heal->tries < TRIES_SHIFT;
+        return;
+    }
+    heal->since_ns = now_ns(link);
+    heal->tries = 0;
+}
+
+bool tci_rdma_heal_begin(struct tci_rdma_link *link, const char *cause)
+{
+    struct tci_rdma *rdma = link->rdma;
+
+    note_try(link);
+    if (now_ns(link) >= end_ns(link))
+        return false;
+    link->state = TCI_RDMA_HEALING;
+    link->broken = NULL;
+    rdma->exec->ops->timer_clear(rdma->exec, &link->timer);
+    tci_rdma_qp_destroy(link);
+    while (tci_rdma_poll_cq(rdma, TCI_RDMA_BATCH) > 0) { /* its completions make room for others */
+    }
+    tci_rdma_end_aborted_pushes(link);
+    rdma->stats.breaks++;
+    if (link->heal.tries == 0)
+        snprintf(link->why_far, sizeof(link->why_far), "%s", cause);
+    tci_log(link->heal.tries == 0 ? TC_LOG_INFO : TC_LOG_DEBUG,
+            "rank %u: the queue pair with rank %u has failed (device %s, port %u), and is made "
+            "again: %s",
+            rdma->rank, link->peer, rdma->choice.info.device, rdma->choice.info.port, cause);
+    wait_until(link, end_ns(link));
+    tci_rdma_tell_failed(link, cause);
+    tci_rdma_check_revoking(link); /* which has lost its timer */
+    if (link->state == TCI_RDMA_HEALING && link->has_had)
+        tci_rdma_heal_on(link);
+    return true;
+}
+
+/* ---- It is made again ---- */
+
+static void offer(struct tci_rdma_link *link)
+{
+    const char *why = tci_rdma_qp_open_again(link);
+
+    if (why != NULL)
+        tci_rdma_link_lose_for(link, why);
+    else
+        tci_rdma_tell_card(link, TCI_RDMA_OFFER);
+}
+
+void tci_rdma_heal_on(struct tci_rdma_link *link)
+{
+    uint64_t pause_ms = tci_min((uint64_t)TRY_MIN_MS << link->heal.tries, TRY_MAX_MS);
+
+    if (!tci_rdma_use_count(link)) {
+        tci_rdma_link_lose(link, "has a device that has lost what it had acknowledged (RDMA)");
+        return;
+    }
+    link->heal.taken = link->taken;
+    link->heal.done = link->works_done;
+    if (link->rdma->rank > link->peer)
+        return;
+    if (link->heal.tries == 0)
+        offer(link);
+    else
+        wait_until(link, tci_min(now_ns(link) + pause_ms * TCI_NS_PER_MS, end_ns(link)));
+}
+
+/* The word that is said first shows each end that the way of the other one is free. */
+static void stand(struct tci_rdma_link *link)
+{
+    struct tci_rdma *rdma = link->rdma;
+    struct tci_rdma_head head = {.kind = TCI_RDMA_ACK};
+
+    rdma->exec->ops->timer_clear(rdma->exec, &link->heal.timer);
+    link->state = TCI_RDMA_NEAR;
+    rdma->stats.heals++;
+    tci_log(link->heal.tries == 0 ? TC_LOG_INFO : TC_LOG_DEBUG,
+            "rank %u: the queue pair with rank %u stands again after %.1f ms", rdma->rank,
+            link->peer, (double)(now_ns(link) - link->heal.since_ns) / 1e6);
+    tci_rdma_post_again(link);
+    (void)tci_rdma_put(link, &head, NULL);
+}
+
+static void accept_card(struct tci_rdma_link *link, const struct tci_rdma_card *card)
+{
+    const char *why = tci_rdma_qp_open_again(link);
+
+    if (why == NULL)
+        why = tci_rdma_qp_connect(link, card);
+    if (why != NULL)
+        tci_rdma_link_lose_for(link, why);
+    else
+        tci_rdma_tell_card(link, TCI_RDMA_ACCEPT);
+}
+
+static void use_card(struct tci_rdma_link *link, const struct tci_rdma_card *card)
+{
+    const char *why = tci_rdma_qp_connect(link, card);
+
+    if (why != NULL) {
+        tci_rdma_link_lose_for(link, why);
+        return;
+    }
+    tci_rdma_tell_connected(link);
+    stand(link);
+}
+
+/* What answers a queue pair that has failed since means nothing. */
+void tci_rdma_on_heal(struct tci_rdma_link *link, enum tci_rdma_meeting what,
+                      const struct tci_rdma_card *card)
+{
+    bool is_first = link->rdma->rank < link->peer, has_pair = link->qp != NULL && !link->is_stopped;
+
+    if (what == TCI_RDMA_OFFER && !is_first && link->qp == NULL && link->has_had)
+        accept_card(link, card);
+    else if (what == TCI_RDMA_ACCEPT && is_first && has_pair)
+        use_card(link, card);
+    else if (what == TCI_RDMA_CONFIRM && !is_first && has_pair)
+        stand(link);
+}
+
+void tci_rdma_on_heal_timer(struct tci_timer *timer)
+{
+    struct tci_rdma_link *link = tci_container_of(timer, struct tci_rdma_link, heal.timer);
+    char why[sizeof(link->why_far)];
+
+    if (link->state != TCI_RDMA_HEALING)
+        return;
+    if (now_ns(link) >= end_ns(link)) {
+        snprintf(why, sizeof(why), "%s", link->why_far);
+        tci_rdma_link_lose_for(link, why);
+        return;
+    }
+    wait_until(link, end_ns(link));
+    if (link->has_had && link->qp == NULL)
+        offer(link);
+}
