@@ -9,16 +9,27 @@
 #include <cmocka.h>
 
 #include <sodium.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base.h"
 #include "fake_verbs/fake.h"
 #include "rdma/link.h"
 #include "support/rdma_flow.h"
 #include "support/rdma_net.h"
+#include "support/world.h"
 #include "tcdist/log.h"
 
-enum { EAGER = 65536, MIB = 1 << 20, TURNS = 8, ROUNDS = 6, SMALL = 40, BRIEFLY_MS = 100 };
+enum {
+    EAGER = 65536,
+    MIB = 1 << 20,
+    TURNS = 8,
+    ROUNDS = 6,
+    SMALL = 40,
+    BRIEFLY_MS = 100,
+    RANKS = 3
+};
 
 static void open_briefly(struct net *net, size_t eager_bytes)
 {
@@ -240,6 +251,73 @@ static void notices_come_once_and_all(void **state)
     assert_int_equal(net.nodes[1].notices, SMALL);
 }
 
+/* ---- Collectives ---- */
+
+static uint64_t world_heals(const struct world *world)
+{
+    uint64_t heals = 0;
+
+    for (int r = 0; r < world->size; r++) {
+        tc_stats stats;
+
+        assert_int_equal(tc_context_stats(world->context[r], TC_STATS_ABI_VERSION, &stats), TC_OK);
+        heals += stats.heals;
+    }
+    return heals;
+}
+
+/* The sum of all ranks, while the path comes and goes. */
+static void sum(struct world *world, int32_t *const *data, size_t count, uint64_t tag)
+{
+    const struct timespec moment = {.tv_nsec = 1000 * 1000};
+    tc_future *futures[RANKS];
+
+    for (int r = 0; r < RANKS; r++) {
+        for (size_t i = 0; i < count; i++)
+            data[r][i] = (int32_t)(i * (size_t)(r + 1) + tag);
+        futures[r] = tc_allreduce_async(world->group[r], tag, data[r], data[r], count, TC_DTYPE_I32,
+                                        TC_REDUCE_SUM, NULL);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        nanosleep(&moment, NULL);
+        fake_path(i % 2 != 0);
+    }
+    for (int r = 0; r < RANKS; r++) {
+        size_t wrong = 0;
+
+        assert_int_equal(world_wait(world, futures[r]), TC_OK);
+        tc_future_release(futures[r]);
+        for (size_t i = 0; i < count; i++)
+            wrong += data[r][i] != (int32_t)(i * 6 + 3 * tag);
+        assert_int_equal(wrong, 0);
+    }
+}
+
+static void an_allreduce_that_is_cut_again_and_again_is_right(void **state)
+{
+    tc_config config;
+    struct world world;
+    int32_t *data[RANKS];
+
+    (void)state;
+    fake_setup_usual();
+    tc_config_default(&config);
+    config.rdma = "1";
+    assert_int_equal(setenv("TCDIST_SHM", "0", 1), 0);
+    world_open(&world, RANKS, &config);
+    for (int r = 0; r < RANKS; r++)
+        assert_non_null(data[r] = malloc(2 * MIB * sizeof(**data)));
+    sum(&world, data, 1, 1);
+    for (uint64_t tag = 2; tag < 40 && (tag < 8 || world_heals(&world) == 0); tag++)
+        sum(&world, data, 2 * MIB - tag, tag);
+    assert_true(world_heals(&world) > 0);
+    world_close(&world);
+    assert_int_equal(unsetenv("TCDIST_SHM"), 0);
+    for (int r = 0; r < RANKS; r++)
+        free(data[r]);
+    rdma_net_check_clean();
+}
+
 /* ---- What ends meanwhile ---- */
 
 static void turn_until_away(void)
@@ -448,6 +526,7 @@ int main(void)
         CASE(small_messages_go_on_where_they_were, open_plain),
         CASE(small_messages_go_on_where_they_were, open_sealed),
         CASE(notices_come_once_and_all, open_plain),
+        cmocka_unit_test(an_allreduce_that_is_cut_again_and_again_is_right),
         CASE(what_is_aborted_meanwhile_is_not_touched, open_plain),
         CASE(what_is_aborted_meanwhile_is_not_touched, open_sealed),
         CASE(a_goodbye_waits_for_the_queue_pair, open_plain),
