@@ -221,6 +221,18 @@ static void where_all_have_entered_somebody_is_slow(void **state)
     expect(0, TC_REASON_SLOW, "waits for nobody, and is not done");
 }
 
+/* The one has taken it back, say, and its word has reached all but one. */
+static void who_alone_has_not_heard_the_end_has_to_look_at_its_links(void **state)
+{
+    (void)state;
+    all_enter();
+    for (int r = 1; r < SIZE; r++)
+        say(r, FORGOTTEN, NOBODY);
+    expect(0, TC_REASON_SLOW, "rank 0 alone");
+    say(2, FINISHED, NOBODY);
+    expect(1, TC_REASON_SLOW, "rank 0 still waits for rank 1");
+}
+
 /* ---- Whether hosts have to be listened to --------------------------------------------------- */
 
 static void answers_alone_are_enough_where_somebody_is_absent(void **state)
@@ -330,6 +342,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_is_held_up_leads_on, begin, end),
         cmocka_unit_test_setup_teardown(who_is_in_no_way_is_looked_at_last, begin, end),
         cmocka_unit_test_setup_teardown(where_all_have_entered_somebody_is_slow, begin, end),
+        cmocka_unit_test_setup_teardown(who_alone_has_not_heard_the_end_has_to_look_at_its_links,
+                                        begin, end),
         cmocka_unit_test_setup_teardown(answers_alone_are_enough_where_somebody_is_absent, begin,
                                         end),
         cmocka_unit_test_setup_teardown(the_last_answer_counts_and_a_call_once, begin, end),

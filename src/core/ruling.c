@@ -277,6 +277,21 @@ static bool has_end(const struct ways *ways)
     return false;
 }
 
+/* The others have failed in it, or were done with it so long ago that they have forgotten that. */
+static bool is_left_alone(const struct tci_evidence *evidence, int rank)
+{
+    int others = 0;
+
+    for (int r = 0; r < evidence->size; r++) {
+        if (r == rank || !is_party(evidence, r))
+            continue;
+        if (evidence->answers->said[r].what != FORGOTTEN)
+            return false;
+        others++;
+    }
+    return others > 1;
+}
+
 static void rule_on_slowness(const struct tci_evidence *evidence, const struct ways *ways,
                              struct tci_ruling *ruling)
 {
@@ -289,6 +304,13 @@ static void rule_on_slowness(const struct tci_evidence *evidence, const struct w
             "it was asked once more: it is slow; look at its load and its link, or give it a "
             "longer timeout",
             late, evidence->timeout_ms);
+        return;
+    }
+    if (by >= 0 && is_left_alone(evidence, by)) {
+        blame(ruling, by, TC_REASON_SLOW,
+              "rank %d alone is still at it after %llu ms: all others have failed in it, or were "
+              "done long before, and rank %d has not heard of that: look at its links",
+              by, evidence->timeout_ms, by);
         return;
     }
     if (of < 0) {
