@@ -274,6 +274,12 @@ void tci_loop_set_local_ranks(struct tci_loop *loop, unsigned ranks)
     atomic_store_explicit(&loop->local_ranks, ranks, memory_order_relaxed);
 }
 
+bool tci_loop_shares_cores(const struct tci_loop *loop)
+{
+    /* relaxed: a hint */
+    return atomic_load_explicit(&loop->local_ranks, memory_order_relaxed) > tci_loop_cores(loop);
+}
+
 /* From the first time that someone asks, the descriptor is kept right between turns. */
 static void keep_parked(struct tci_loop *loop)
 {

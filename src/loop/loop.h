@@ -53,6 +53,9 @@ void tci_loop_see_cores(struct tci_loop *loop, unsigned cores);
 /* Cores that this process may run on, or that its host's ranks have together.  Any thread. */
 unsigned tci_loop_cores(const struct tci_loop *loop);
 
+/* Whether there are more ranks of this host than cores.  Any thread. */
+bool tci_loop_shares_cores(const struct tci_loop *loop);
+
 /* A descriptor that is watched, level-triggered.  Embedded in its user's object.  Loop thread. */
 struct tci_watch {
     int fd;

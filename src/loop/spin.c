@@ -98,8 +98,7 @@ bool tci_spin_goes_on(struct tci_loop *loop)
     spun_ns = now_ns - spin->progress_ns;
     if (loop->spin_us > 0 && spun_ns >= (uint64_t)loop->spin_us * TCI_NS_PER_US)
         return false;
-    /* relaxed: a hint */
-    if (atomic_load_explicit(&loop->local_ranks, memory_order_relaxed) > tci_loop_cores(loop))
+    if (tci_loop_shares_cores(loop))
         return goes_on_shared(loop, spun_ns);
     return loop->spin_us > 0 || goes_on_alone(loop, spun_ns);
 }

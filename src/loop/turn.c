@@ -235,11 +235,14 @@ static void begin_turn(struct tci_loop *loop)
  * two: those are looked for first, and no more of a turn.  Whether that was all. */
 static bool is_done_shortly(struct tci_loop *loop, const struct tci_waiter *waiter)
 {
+    unsigned glances =
+        tci_loop_shares_cores(loop) ? 1 : GLANCES; /* a peer may need this very core */
+
     if (waiter->is_done == NULL || loop->calls != NULL)
         return false;
     loop->short_waits++;
     loop->is_now_stale = true;
-    for (unsigned i = 0; i < GLANCES && loop->user.head == NULL; i++) {
+    for (unsigned i = 0; i < glances && loop->user.head == NULL; i++) {
         bool is_new = run_tasks(take_queue(&loop->posted)) != 0;
 
         if (is_new && loop->user.head == NULL && tci_waiter_is_done(waiter))

@@ -159,6 +159,16 @@ const char *tci_shm_on_pull(struct tci_shm_link *link, const struct tci_shm_head
 
 /* ---- One record ---- */
 
+/* Where ranks share cores, the reader may be on this very one: what it reads is to be in the
+ * caches (64 KiB all-reduced by four ranks on two cores: 24 us, and 35 past the caches). */
+static void copy_out(struct tci_shm_link *link, void *to, const void *from, size_t len)
+{
+    if (tci_loop_shares_cores(link->shm->loop))
+        memcpy(to, from, len);
+    else
+        tci_copy_away(to, from, len);
+}
+
 void tci_shm_head_of(struct tci_shm_head *head, enum tci_shm_kind kind, const struct tci_key *key,
                      const struct tci_call *call)
 {
@@ -192,7 +202,7 @@ static bool put_data(struct tci_shm_link *link, const struct tci_xfer *xfer)
     if (xfer->len > 0 && is_inline)
         memcpy(&head->word, xfer->data, xfer->len);
     else if (xfer->len > 0)
-        tci_copy_away(tci_shm_payload(head), xfer->data, xfer->len);
+        copy_out(link, tci_shm_payload(head), xfer->data, xfer->len);
     tci_shm_put(&link->writer, head, xfer->len);
     tci_shm_ring(link);
     link->framed += cost_of(xfer);
@@ -348,7 +358,7 @@ static bool put_piece(struct tci_shm_link *link, struct tci_shm_sending *sending
     if (head == NULL)
         return false;
     *head = (struct tci_shm_head){.kind = TCI_SHM_PIECE, .tag = sending->id, .word = sending->done};
-    tci_copy_away(tci_shm_payload(head), (const uint8_t *)xfer->data + sending->done, len);
+    copy_out(link, tci_shm_payload(head), (const uint8_t *)xfer->data + sending->done, len);
     tci_shm_put(&link->writer, head, len);
     link->shm->stats.bytes_copied += len;
     sending->done += len;

@@ -57,10 +57,13 @@ static struct tci_list *still(struct tci_list *next, struct tci_list *list)
     return tci_list_is_empty(next) ? list : next;
 }
 
+/* To ask a link in vain costs a system call, most of the time of ranks that share cores: there
+ * links without transfers are left to the reactor, however few there are. */
 static unsigned poll_links(struct tci_source *source, unsigned budget)
 {
     struct tci_tcp *tcp = tci_container_of(source, struct tci_tcp, source);
-    bool are_few = tcp->stats.links_open <= FEW_LINKS && !tcp->is_quiet;
+    bool are_few =
+        tcp->stats.links_open <= FEW_LINKS && !tcp->is_quiet && !tci_loop_shares_cores(tcp->loop);
     struct tci_list *at, *next;
     unsigned work = 0;
 
