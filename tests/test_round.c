@@ -198,9 +198,47 @@ static void a_shape_that_differs_in_anything_is_looked_at_anew(void **state)
     tci_hosts_unref(hosts);
 }
 
+/* The receive of two ranks folds by itself, with the plan's own operands, once the send is out. */
+static void two_ranks_fold_as_it_comes(void **state)
+{
+    struct tci_round round = {.plan = NULL};
+
+    (void)state;
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        struct tci_shape shape = {.rank = rank, .size = 2, .radix = 2, .cuts = 1};
+        struct tci_step fold = {0};
+
+        assert_true(tci_round_find(&round, &tci_oneshot_allreduce, &shape));
+        tci_oneshot_allreduce.step(&shape, round.messages, &fold);
+
+        assert_int_equal(fold.kind, TCI_STEP_FOLD);
+        assert_non_null(round.folding);
+        assert_int_equal(round.folding->kind, TCI_STEP_RECV);
+        assert_int_equal(round.folded.kind, TCI_STEP_RECV_REDUCE);
+        assert_int_equal(round.folded.peer, round.folding->peer);
+        assert_true(is_same_slice(round.folded.src, fold.src));
+        assert_true(is_same_slice(round.folded.dst, fold.dst));
+    }
+}
+
+static void what_no_two_ranks_fold_stays_as_it_is(void **state)
+{
+    struct tci_shape three = {.rank = 1, .size = 3, .radix = 2, .cuts = 1};
+    struct tci_shape two = {.rank = 1, .size = 2, .radix = 2, .cuts = 1};
+    struct tci_round round = {.plan = NULL};
+
+    (void)state;
+    assert_true(tci_round_find(&round, &tci_oneshot_allreduce, &two));
+    assert_non_null(round.folding);
+    assert_true(tci_round_find(&round, &tci_oneshot_allreduce, &three));
+    assert_null(round.folding);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_ranks_fold_as_it_comes),
+        cmocka_unit_test(what_no_two_ranks_fold_stays_as_it_is),
         cmocka_unit_test(a_round_has_the_steps_of_its_plan),
         cmocka_unit_test(one_shot_is_a_round_for_as_many_ranks_as_there_is_room_for),
         cmocka_unit_test(a_pipeline_is_no_round),

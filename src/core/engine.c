@@ -2,15 +2,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/engine.h"
 
-#include <string.h>
-
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/comm.h"
-#include "core/copy.h"
 #include "core/reduce_wide.h"
 #include "core/slice.h"
+#include "core/spot.h"
 #include "core/trace_op.h"
 
 _Static_assert(TCI_WINDOW == 64, "two words of bits are the window");
@@ -120,88 +118,6 @@ static void fail_post(struct tci_op *op)
                      "rank %d has no memory left for a transfer", op->comm->rank);
 }
 
-/* What takes no time leaves no trace. */
-static void trace_fold(const struct tci_op *op, uint64_t begin_ns, size_t elems)
-{
-    size_t bytes = elems * op->args.elem_bytes;
-
-    if (begin_ns == 0 || bytes < TCI_TRACE_SLOW_BYTES)
-        return;
-    tci_trace_forget_time(op->comm);
-    tci_trace_add(op->comm->trace, &(struct tci_trace_record){.kind = TCI_TRACE_FOLD,
-                                                              .rank = op->comm->shown_rank,
-                                                              .peer = -1,
-                                                              .group = op->comm->group,
-                                                              .begin_ns = begin_ns,
-                                                              .end_ns = tci_trace_recent(op->comm),
-                                                              .tag = op->args.tag,
-                                                              .a = bytes});
-}
-
-/* Block by block, since those of SRC and DST need not lie close together. */
-static void copy(struct tci_lane *lane, const struct tci_step *step)
-{
-    for (uint32_t b = 0; b <= step->dst.more; b++) {
-        struct tci_step one = *step;
-        one.src = (struct tci_slice){step->src.buf, step->src.block + b, 0};
-        one.dst = (struct tci_slice){step->dst.buf, step->dst.block + b, 0};
-        one.as = (struct tci_slice){step->as.buf, step->as.block + b, 0};
-        const uint8_t *src = tci_slice_at(lane, one.src);
-        uint8_t *dst = tci_slice_at(lane, one.dst);
-        size_t size = lane->op->args.elem_bytes, bytes = tci_step_elems(lane, &one) * size;
-
-        if (src != dst && bytes > 0)
-            tci_copy_part(dst, src, bytes, lane->op->args.count * size);
-        if (bytes >= TCI_TRACE_SLOW_BYTES)
-            tci_trace_forget_time(lane->op->comm);
-    }
-}
-
-/* One part of a canonical fold that is spread over the ranks. */
-static void fold_part(struct tci_lane *lane, const struct tci_step *step)
-{
-    const struct tci_op *op = lane->op;
-    void *dst = tci_slice_at(lane, step->dst);
-    const void *src = tci_slice_at(lane, step->src);
-    size_t elems = tci_step_elems(lane, step);
-    uint64_t begin_ns = tci_trace_fold_begin(op);
-
-    if (elems == 0)
-        return;
-    if (step->kind == TCI_STEP_WIDEN)
-        tci_wide_widen(&op->args.fold, dst, src, elems);
-    else if (step->kind == TCI_STEP_ADD)
-        tci_wide_add(&op->args.fold, dst, src, elems);
-    else
-        tci_wide_round(&op->args.fold, dst, src, op->args.shape.size, elems);
-    trace_fold(op, begin_ns, elems);
-}
-
-/* Fold in rank order from where it stopped; true when the step has ended. */
-static bool fold(struct tci_lane *lane, const struct tci_step *step)
-{
-    struct tci_op *op = lane->op;
-    uint32_t ranks = op->args.shape.size, me = op->args.shape.rank;
-    size_t size = op->args.elem_bytes, elems = tci_step_elems(lane, step);
-    size_t some = elems - lane->fold_done;
-    size_t at = lane->fold_done * size;
-
-    TC_ASSERT(ranks >= 2 && op->inputs != NULL);
-    if (some * size > op->args.fold.bytes_max / TCI_OP_FEW || ranks > TCI_OP_FEW)
-        some = tci_min(some, tci_max(1, op->args.fold.bytes_max / ranks / size));
-    if (some > 0) {
-        uint64_t begin_ns = tci_trace_fold_begin(op);
-        for (uint32_t r = 0; r < ranks; r++)
-            op->inputs[r] = (r == me ? tci_slice_at(lane, step->src)
-                                     : lane->tmp + (r < me ? r : r - 1) * lane->slot_bytes) +
-                            at;
-        op->args.fold.many(tci_slice_at(lane, step->dst) + at, op->inputs, ranks, some);
-        trace_fold(op, begin_ns, some);
-    }
-    lane->fold_done += some;
-    return lane->fold_done == elems;
-}
-
 /* Keep what step base + k waits for. */
 static void note_waits(struct tci_lane *lane, uint32_t k, const struct tci_step *step)
 {
@@ -237,19 +153,19 @@ static bool open_step(struct tci_lane *lane, uint32_t k, const struct tci_step *
     lane->open |= bit;
     switch (step->kind) {
     case TCI_STEP_COPY:
-        copy(lane, step);
+        tci_spot_copy(lane, step);
         lane->ended |= bit;
         return true;
     case TCI_STEP_WIDEN:
     case TCI_STEP_ADD:
     case TCI_STEP_ROUND:
-        fold_part(lane, step);
+        tci_spot_part(lane, step);
         lane->ended |= bit;
         return true;
     case TCI_STEP_FOLD:
         lane->fold_done = 0;
         lane->fold_step = lane->base + k;
-        if (fold(lane, step)) {
+        if (tci_spot_fold(lane, step)) {
             lane->ended |= bit;
         } else {
             lane->is_folding = true;
@@ -302,11 +218,10 @@ static void advance(struct tci_lane *lane)
     }
 }
 
-/* Bring the next segment into the lane; false when there is none, or no memory for its scratch. */
-static bool load_segment(struct tci_lane *lane)
+/* False when there is none. */
+static bool next_segment(struct tci_lane *lane)
 {
     struct tci_op *op = lane->op;
-    size_t old_bytes = lane->slot_bytes;
 
     if (lane->plan == op->args.check || op->lanes_next == op->lanes_total)
         return false;
@@ -315,19 +230,26 @@ static bool load_segment(struct tci_lane *lane)
     lane->count = tci_min(op->args.count - lane->first, op->args.lane_elems);
     lane->base = 0;
     lane->open = lane->ended = lane->known = lane->fenced = 0;
+    return true;
+}
+
+/* Scratch for the segment in the lane; false: there is no memory, and the operation has failed. */
+static bool take_scratch(struct tci_lane *lane)
+{
+    struct tci_op *op = lane->op;
+    const struct tci_plan *plan = op->args.plan;
+    size_t old_bytes = lane->slot_bytes, elems, bytes;
+
     if (op->slots == 0)
         return true;
     if (lane->tmp != NULL && old_bytes > 0) { /* the first segment is the largest */
-        if (op->args.plan->packed)
+        if (plan->packed)
             lane->slot_bytes = lane->count * op->args.elem_bytes;
         return true;
     }
-    size_t elems = op->args.plan->layout == TCI_LAYOUT_CUT ? tci_cut_len(lane->count, op->blocks, 0)
-                                                           : lane->count;
-    size_t bytes;
-    lane->slot_bytes =
-        elems * (op->args.plan->wide ? tci_wide_size(&op->args.fold) : op->args.elem_bytes);
-    if (!op->args.plan->packed)
+    elems = plan->layout == TCI_LAYOUT_CUT ? tci_cut_len(lane->count, op->blocks, 0) : lane->count;
+    lane->slot_bytes = elems * (plan->wide ? tci_wide_size(&op->args.fold) : op->args.elem_bytes);
+    if (!plan->packed)
         lane->slot_bytes = (lane->slot_bytes + 63) & ~(size_t)63;
     if (tci_array_bytes(lane->slot_bytes, op->slots, &bytes))
         lane->tmp = tci_scratch_get(&op->comm->context->scratch, tci_max(bytes, 64));
@@ -336,6 +258,12 @@ static bool load_segment(struct tci_lane *lane)
     tci_op_fail_with(op, TC_ERR_ALLOC, op->comm->rank, true,
                      "rank %d has no memory left for scratch", op->comm->rank);
     return false;
+}
+
+/* Bring the next segment into the lane; false when there is none, or no memory for its scratch. */
+static bool load_segment(struct tci_lane *lane)
+{
+    return next_segment(lane) && take_scratch(lane);
 }
 
 static void end_lane(struct tci_op *op);
@@ -395,19 +323,37 @@ static void end_of_round(struct tci_lane *lane)
     pump(lane);
 }
 
+/* Whether the receive is all that is left, and may fold as its message comes: what is sent may be
+ * overwritten by then, and the fold needs no turn of its own. */
+static bool folds_at_once(const struct tci_lane *lane, const struct tci_round *round)
+{
+    return round->folding != NULL &&
+           (lane->open & ~lane->ended) == UINT64_C(1) << (round->folding - round->steps);
+}
+
 /* All messages at once; what waits for them is looked at when the last of them has ended. */
 static void start_round(struct tci_lane *lane)
 {
     const struct tci_round *round = &lane->op->comm->round;
+    const struct tci_step *steps = round->steps;
 
+    (void)next_segment(lane);
     lane->round = round->messages;
     lane->open = (UINT64_C(1) << round->messages) - 1;
     /* What the others wait for first, if it can be out before all else. */
     for (uint32_t i = 0; i < lane->round; i++)
-        if (round->steps[i].kind == TCI_STEP_SEND && !put(lane, i, &round->steps[i]))
+        if (steps[i].kind == TCI_STEP_SEND && !put(lane, i, &steps[i]))
             break;
+    if (folds_at_once(lane, round)) {
+        if (!post(lane, (uint32_t)(round->folding - steps), &round->folded))
+            fail_post(lane->op);
+        lane->round = lane->steps;
+        return;
+    }
+    if (!take_scratch(lane))
+        return;
     for (uint32_t i = 0; i < lane->round; i++) {
-        if ((lane->ended >> i & 1) != 0 || post(lane, i, &round->steps[i]))
+        if ((lane->ended >> i & 1) != 0 || post(lane, i, &steps[i]))
             continue;
         fail_post(lane->op);
         return;
@@ -481,10 +427,9 @@ void tci_engine_start(struct tci_op *op)
         start_check(op); /* first, for it is not to wait behind the payload */
     for (uint32_t l = 0; l < lanes && op->state == TCI_OP_RUNNING; l++) {
         struct tci_lane *lane = init_lane(op, l, plan);
-        bool is_loaded = load_segment(lane);
-        if (is_loaded && is_round(op))
+        if (is_round(op))
             start_round(lane);
-        else if (is_loaded)
+        else if (load_segment(lane))
             pump(lane);
         else if (op->state == TCI_OP_RUNNING)
             op->lanes_live--;
@@ -575,7 +520,7 @@ static void go_on_folding(struct tci_lane *lane)
     struct tci_step step = {0};
 
     op->args.plan->step(&op->args.shape, lane->fold_step, &step);
-    if (!fold(lane, &step))
+    if (!tci_spot_fold(lane, &step))
         return;
     lane->is_folding = false;
     tci_list_del(&lane->link_busy);

@@ -14,6 +14,10 @@ struct tci_round {
     const struct tci_plan *plan; /* NULL: nothing was asked for */
     struct tci_shape shape;
     uint32_t messages; /* 0: the plan has more than one round */
+    /* Of two ranks with a fold at the end: the receive, which folds as its message comes once the
+     * send is out, and needs no scratch then.  Else NULL. */
+    const struct tci_step *folding;
+    struct tci_step folded; /* it and the fold in one */
     struct tci_step steps[TCI_ROUND_MAX];
 };
 
