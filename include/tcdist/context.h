@@ -150,13 +150,15 @@ TC_API tc_status_t tc_shutdown(tc_context *context);
  * continuation.  One thread at a time. */
 TC_API tc_status_t tc_poll(tc_context *context, int timeout_ms);
 
-/* A descriptor that becomes readable when there is work for tc_dispatch(); for a host loop that
- * watches one descriptor instead of lending a reactor.  -1 with TC_LOOP_THREAD or a reactor.
- * Owned by the context.  On a system without epoll the first call starts a thread that watches for
- * it; -1, too, where there is none to be had. */
+/* A descriptor that becomes readable when there is work for tc_dispatch(), and stays so until that
+ * is done; for a host loop that watches one descriptor instead of lending a reactor.  -1 with
+ * TC_LOOP_THREAD or a reactor.  Owned by the context, and the same as long as that lives.  On a
+ * system without epoll the first call starts a thread that watches for it; -1, too, where there is
+ * none to be had. */
 TC_API int tc_fd(tc_context *context);
 
-/* Milliseconds until tc_dispatch() is due even if the descriptor stays silent; -1: no deadline. */
+/* Milliseconds until tc_dispatch() is due even if the descriptor stays silent; -1: no deadline.
+ * Ask before each sleep. */
 TC_API int tc_timeout_ms(tc_context *context);
 
 /* Do what is due; never blocks.  As tc_poll(context, 0). */
