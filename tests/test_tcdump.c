@@ -220,6 +220,41 @@ static void a_missing_call_is_named_and_so_is_who_was_killed(void **state)
     traced_fini(&ranks);
 }
 
+static void rank_3_is_killed(struct traced_rank *self)
+{
+    tc_future *future;
+
+    if (self->rank == 3) {
+        if (write(self->out, "+", 1) == 1)
+            raise(SIGKILL);
+    }
+    future =
+        tc_allreduce_async(self->group, 7, kept, kept, 1024, TC_DTYPE_F32, TC_REDUCE_SUM, NULL);
+    (void)tc_future_wait(future, -1);
+    tc_future_release(future);
+}
+
+static void ranks_whose_group_is_broken_are_told_together(void **state)
+{
+    struct traced_ranks ranks;
+    const cJSON *found;
+    cJSON *root;
+
+    (void)state;
+    traced_init(&ranks, 4);
+    traced_start(&ranks, rank_3_is_killed, true);
+    traced_await(&ranks, true);
+    root = ask(ranks.dir, FOUND);
+
+    found = must_find(root, "failed");
+    must_say(found, "the group of ranks 0, 1, 2 is broken (peer_lost): rank 3 has closed");
+    must_say(found->next, "allreduce tag 7 ");
+    must_say(found->next, "failed on ranks 0, 1, 2 (peer_lost); rank 3 is blamed");
+    assert_null(found->next->next);
+    cJSON_Delete(root);
+    traced_fini(&ranks);
+}
+
 /* ---- Circles -------------------------------------------------------------------------------- */
 
 /* A then B against B then A: each waits in its first. */
@@ -501,6 +536,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_is_late_by_200_ms_is_named),
         cmocka_unit_test(of_many_late_calls_the_first_is_named),
         cmocka_unit_test(a_missing_call_is_named_and_so_is_who_was_killed),
+        cmocka_unit_test(ranks_whose_group_is_broken_are_told_together),
         cmocka_unit_test(a_then_b_against_b_then_a_is_a_circle),
         cmocka_unit_test(calls_that_were_missed_one_after_the_other_are_no_circle),
         cmocka_unit_test(an_ordered_call_that_was_left_out_is_told_of),

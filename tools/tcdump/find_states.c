@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "find.h"
@@ -99,36 +100,114 @@ static bool is_failure(int32_t status)
     return status != TC_OK && status != TC_ERR_CANCELLED && status != TC_ERR_CLOSED;
 }
 
-static void find_broken(struct found *found, uint32_t p)
-{
-    const struct tci_trace_view *view = &found->job->processes[p].file->view;
-    struct tci_trace_seen_group group;
-
-    for (uint32_t i = 0; i < view->tables[TCI_TRACE_GROUPS].count; i++) {
-        struct finding *finding;
-
-        if (!tci_trace_view_group(view, i, &group) || !is_failure(group.status))
-            continue;
-        finding = find_add(found, FIND_FAILED, (int32_t)p, SIZE_MAX);
-        if (finding == NULL)
-            return;
-        snprintf(finding->text, sizeof(finding->text), "the group of rank %u is broken (%s): %s",
-                 found->job->processes[p].rank, tc_status_string((tc_status_t)group.status),
-                 group.reason);
-    }
-}
-
-/* Ranks of one operation that are listed, and operations: of hundreds that failed by one cause,
+/* Ranks of one finding that are listed, and operations that have failed: of hundreds by one cause,
  * these few say it; the rest is counted. */
 enum { RANKS_MAX = 8, FAILED_MAX = 8 };
+
+/* "s 0, 1, 3 and 12 more" of count ranks, added one by one; " 3" of one. */
+struct ranks {
+    char text[JOB_TEXT];
+    size_t len, count;
+};
+
+static void add_rank(struct ranks *ranks, uint32_t rank)
+{
+    if (ranks->count < RANKS_MAX && ranks->len < sizeof(ranks->text))
+        ranks->len += (size_t)snprintf(ranks->text + ranks->len, sizeof(ranks->text) - ranks->len,
+                                       "%s%u", ranks->count == 0 ? " " : ", ", rank);
+    ranks->count++;
+}
+
+static const char *print_ranks(const struct ranks *ranks, char text[JOB_TEXT + 32])
+{
+    char more[32] = "";
+
+    if (ranks->count > RANKS_MAX)
+        snprintf(more, sizeof(more), " and %zu more", ranks->count - RANKS_MAX);
+    snprintf(text, JOB_TEXT + 32, "%s%s%s", ranks->count > 1 ? "s" : "", ranks->text, more);
+    return text;
+}
+
+/* A group as one of its ranks has found it. */
+struct broken {
+    uint32_t process;
+    struct tci_trace_seen_group group;
+};
+
+static int compare_causes(const struct broken *a, const struct broken *b)
+{
+    if (a->group.number != b->group.number)
+        return a->group.number < b->group.number ? -1 : 1;
+    if (a->group.status != b->group.status)
+        return a->group.status < b->group.status ? -1 : 1;
+    return strcmp(a->group.reason, b->group.reason);
+}
+
+static int compare_broken(const void *left, const void *right)
+{
+    const struct broken *a = left, *b = right;
+    int order = compare_causes(a, b);
+
+    return order != 0 ? order : (a->process > b->process) - (a->process < b->process);
+}
+
+/* All groups that are broken, in the order of their causes; NULL: there is none, or no memory. */
+static struct broken *list_broken(struct found *found, size_t *count_out)
+{
+    const struct job *job = found->job;
+    struct broken *list = NULL, *more, one;
+    size_t count = 0;
+
+    for (one.process = 0; one.process < job->process_count; one.process++) {
+        const struct tci_trace_view *view = &job->processes[one.process].file->view;
+
+        for (uint32_t i = 0; i < view->tables[TCI_TRACE_GROUPS].count; i++) {
+            if (!tci_trace_view_group(view, i, &one.group) || !is_failure(one.group.status))
+                continue;
+            more = realloc(list, (count + 1) * sizeof(*list));
+            if (more == NULL) {
+                found->lacks_memory = true;
+                break;
+            }
+            list = more;
+            list[count++] = one;
+        }
+    }
+    if (count > 0)
+        qsort(list, count, sizeof(*list), compare_broken);
+    *count_out = count;
+    return list;
+}
+
+static void find_broken(struct found *found)
+{
+    size_t count = 0;
+    struct broken *list = list_broken(found, &count);
+    char text[JOB_TEXT + 32];
+
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        struct ranks ranks = {.len = 0};
+        struct finding *finding;
+
+        for (end = begin; end < count && compare_causes(&list[begin], &list[end]) == 0; end++)
+            add_rank(&ranks, found->job->processes[list[end].process].rank);
+        finding = find_add(found, FIND_FAILED, (int32_t)list[begin].process, SIZE_MAX);
+        if (finding == NULL)
+            break;
+        snprintf(finding->text, sizeof(finding->text), "the group of rank%s is broken (%s): %s",
+                 print_ranks(&ranks, text), tc_status_string((tc_status_t)list[begin].group.status),
+                 list[begin].group.reason);
+    }
+    free(list);
+}
 
 static void tell_failed(struct found *found, size_t begin, size_t end)
 {
     const struct job *job = found->job;
     struct finding *finding;
-    char name[JOB_TEXT], ranks[JOB_TEXT] = "", more[32] = "", blame[64] = "";
+    char name[JOB_TEXT], text[JOB_TEXT + 32], blame[64] = "";
     const struct call *first = NULL;
-    size_t len = 0, count = 0;
+    struct ranks ranks = {.len = 0};
 
     for (size_t i = begin; i < end; i++) {
         const struct call *call = &job->calls[i];
@@ -136,20 +215,15 @@ static void tell_failed(struct found *found, size_t begin, size_t end)
         if (!is_failure(call->status))
             continue;
         first = first == NULL ? call : first;
-        if (len < sizeof(ranks) && count < RANKS_MAX)
-            len += (size_t)snprintf(ranks + len, sizeof(ranks) - len, "%s%u",
-                                    count == 0 ? "" : ", ", job->processes[call->process].rank);
-        count++;
+        add_rank(&ranks, job->processes[call->process].rank);
     }
     finding = first == NULL ? NULL : find_add(found, FIND_FAILED, first->culprit, begin);
     if (finding == NULL)
         return;
-    if (count > RANKS_MAX)
-        snprintf(more, sizeof(more), " and %zu more", count - RANKS_MAX);
     if (first->culprit >= 0)
         snprintf(blame, sizeof(blame), "; rank %u is blamed", job->processes[first->culprit].rank);
-    snprintf(finding->text, sizeof(finding->text), "%s failed on rank%s %s%s (%s)%s",
-             job_call_name(job, first, name), count > 1 ? "s" : "", ranks, more,
+    snprintf(finding->text, sizeof(finding->text), "%s failed on rank%s (%s)%s",
+             job_call_name(job, first, name), print_ranks(&ranks, text),
              tc_status_string((tc_status_t)first->status), blame);
 }
 
@@ -183,7 +257,7 @@ void find_states(struct found *found)
         find_gone(found, p);
         find_stall(found, p);
         find_past_stall(found, p);
-        find_broken(found, p);
     }
+    find_broken(found);
     find_failed(found);
 }
