@@ -24,6 +24,7 @@
 
 enum {
     GRACE_MS_MAX = 1000,
+    GRACE_LATE_MS = 300,
     JUDGES_MAX = 2,       /* that are tried, before a rank judges itself */
     TAKE_UP_MIN_MS = 100, /* in which a judge has said that it is one; else a third of the grace */
     RULING_MS = 500,      /* after a deadline it has ruled */
@@ -171,10 +172,12 @@ static void petition(struct tci_op *op)
     (void)tci_inquest_ask(op, op->asked); /* without memory it ends at its deadline */
 }
 
-/* Time kept for the answers. */
+/* Time kept for the answers; little by a loop that stood still until after the deadline. */
 static uint64_t grace_of(const struct tci_op *op)
 {
-    return tci_min((uint64_t)op->args.timeout_ms * TCI_NS_PER_MS / 4, GRACE_MS_MAX * TCI_NS_PER_MS);
+    uint64_t most = op->asked_ns < op->deadline_ns ? GRACE_MS_MAX : GRACE_LATE_MS;
+
+    return tci_min((uint64_t)op->args.timeout_ms * TCI_NS_PER_MS / 4, most * TCI_NS_PER_MS);
 }
 
 /* The same where the others only have to say what they called. */
