@@ -413,8 +413,9 @@ static enum tci_hearing net_hear(const struct tci_transport *self, uint32_t peer
     if (sim_is_lost(node, peer) || other->is_dead || !sim_is_linked(node, peer))
         return TCI_HEAR_NO_LINK;
     if (sim_is_broken(node->net, node->rank, peer) || sim_is_broken(node->net, peer, node->rank))
-        return now - since_ns < node->net->config.patience_ns ? TCI_HEAR_TOO_SOON
-                                                              : TCI_HEAR_NOTHING;
+        return now + node->exec->ahead_ns - since_ns < node->net->config.patience_ns
+                   ? TCI_HEAR_TOO_SOON
+                   : TCI_HEAR_NOTHING;
     return other->receive_ns > now || node->receive_ns > now ? TCI_HEAR_FLOW : TCI_HEAR_HOST;
 }
 
