@@ -10,7 +10,6 @@
  */
 #include "core/op.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,7 +102,8 @@ static void settle(struct tci_op *op, tc_status_t status)
     tci_diagnose_free(op);
     tci_engine_end(op);
     tci_list_del(&op->link);
-    tci_tags_end(&comm->tags, op->tag, op->args.auto_release);
+    if (op->tag != NULL)
+        tci_tags_end(&comm->tags, op->tag, op->args.auto_release);
     tci_trace_op_settle(op, status);
     tci_future_settle(op->future, status, status == TC_OK ? NULL : &op->error);
     op->future = NULL;
@@ -209,7 +209,8 @@ void tci_op_fail(struct tci_op *op, const struct tci_error *error, bool tell)
     tci_error_copy(&op->error, error);
     op->error.pub.tag = op->args.tag;
     op->error.pub.operation = op->args.name;
-    tci_tag_bury(op->tag, op->key.use);
+    if (op->tag != NULL)
+        tci_tag_bury(op->tag, op->key.use);
     tci_trace_op_fail(op);
     if (op->comm->transport != NULL)
         op->comm->transport->ops->abort(op->comm->transport, &op->key, op->args.peer);
@@ -225,40 +226,6 @@ void tci_op_fail(struct tci_op *op, const struct tci_error *error, bool tell)
         op->task.fn = drained_task; /* later: the caller may stand on this operation */
         op->comm->exec->ops->post(op->comm->exec, &op->task);
     }
-}
-
-void tci_op_words(const struct tci_op *op, const tc_error *cause, tc_reason_t reason,
-                  struct tci_error *error_out)
-{
-    char tag[48];
-
-    *error_out = (struct tci_error){0};
-    tci_error_blame(error_out, cause->status, cause->rank, reason, op->args.name, "%s, %s: %s",
-                    op->args.name, tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)),
-                    cause->message);
-}
-
-void tci_op_fail_with(struct tci_op *op, tc_status_t status, int rank, bool tell, const char *fmt,
-                      ...)
-{
-    struct tci_error error;
-    char text[sizeof(error.text)];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
-    tci_op_words(op, &(tc_error){.status = status, .rank = rank, .message = text}, TC_REASON_NONE,
-                 &error);
-    tci_op_fail(op, &error, tell);
-}
-
-void tci_op_fail_as(struct tci_op *op, const struct tci_error *error)
-{
-    struct tci_error words;
-
-    tci_op_words(op, &error->pub, error->reason, &words);
-    tci_op_fail(op, &words, false);
 }
 
 static void cancel(void *arg)
@@ -347,18 +314,32 @@ static void wait_for_futures(struct tci_op *op)
         tci_future_hook(after->hooks[i].future, &after->hooks[i]);
 }
 
-/* From here on it takes part in what is said of its tag. */
+/* Whoever sends to itself has two operations under one tag: the receive has its own entry. */
+static struct tci_tag_name tag_name(const struct tci_op_args *args)
+{
+    return (struct tci_tag_name){.tag = args->tag,
+                                 .peer = args->is_from_self ? TCI_SELF_RECV : args->peer,
+                                 .space = args->space};
+}
+
+/* From here on it takes part in what is said of its tag.  A call of a sequence has none before;
+ * NULL: there is no memory for it. */
 static void enroll(struct tci_op *op)
 {
     struct tci_comm *comm = op->comm;
 
     op->is_enrolled = true;
+    if (op->tag == NULL) {
+        struct tci_tag_name name = tag_name(&op->args);
+
+        op->tag = tci_tags_take(&comm->tags, &name);
+    }
     tci_list_del(&op->link);
     tci_list_add(&comm->ops, &op->link);
     op->key = (struct tci_key){.tag = op->args.tag,
                                .group = comm->group,
                                .space = (uint8_t)op->args.space,
-                               .use = tci_tags_enter(op->tag, op)};
+                               .use = op->tag == NULL ? 0 : tci_tags_enter(op->tag, op)};
     comm->plan_name = op->args.plan_name;
     comm->beat.entered++;
     comm->last.name = op->args.name;
@@ -389,6 +370,11 @@ void tci_op_enter(struct tci_op *op)
     struct tci_death *death;
 
     enroll(op);
+    if (op->tag == NULL) {
+        tci_op_fail_with(op, TC_ERR_ALLOC, comm->rank, true,
+                         "rank %d has no memory left for its tag", comm->rank);
+        return;
+    }
     /* First what is known of this very call: whoever has failed by it may have ended since, and
      * that end is not its cause. */
     death = tci_tag_take_death(op->tag, op->key.use);
@@ -535,14 +521,13 @@ static tc_future *start(struct tci_op *op)
     struct tci_comm *comm = op->comm;
     tc_context *context = comm->context;
     const struct tci_op_args *args = &op->args;
-    /* Whoever sends to itself has two operations under one tag: the receive has its own entry. */
-    int32_t peer = args->is_from_self ? TCI_SELF_RECV : args->peer;
-    struct tci_tag_name name = {.tag = args->tag, .peer = peer, .space = args->space};
+    struct tci_tag_name name = tag_name(args);
     tc_future *future = op->future; /* op may be gone once it is posted */
     tc_status_t status = TC_ERR_ALLOC;
 
     if (future != NULL && keep_after(op, args) && keep_blocks(op))
-        status = tci_tags_reserve(&comm->tags, &name, &op->tag);
+        status = tci_space_is_ordered(name.space) ? TC_OK
+                                                  : tci_tags_reserve(&comm->tags, &name, &op->tag);
     if (status != TC_OK) {
         future = fail_start(comm, args, status, future);
         forget_op(op, &context->ops);

@@ -44,6 +44,8 @@ void tci_tags_init(struct tci_tags *tags)
     tci_uses_init(&tags->past);
     tags->has_forgotten = false;
     tags->anchor = tags->spare = NULL;
+    tags->far_count = 0;
+    atomic_init(&tags->calls, 0);
 }
 
 /* ---- Finding them --------------------------------------------------------------------------- */
@@ -51,7 +53,7 @@ void tci_tags_init(struct tci_tags *tags)
 /* Of the anchor. */
 static const struct tci_tag_name no_name = {.peer = INT32_MIN, .space = UINT32_MAX};
 
-/* NULL: the table alone. */
+/* NULL: it is no call of a sequence. */
 static struct tci_tag **near_place(struct tci_tags *tags, const struct tci_tag_name *name)
 {
     bool is_near = tci_space_is_ordered(name->space) && name->space != no_name.space;
@@ -65,13 +67,11 @@ static bool is_named(const struct tci_tag *tag, const struct tci_tag_name *name)
            tag->name.space == name->space;
 }
 
+/* In the table. */
 static struct tci_tag *find(struct tci_tags *tags, const struct tci_tag_name *name)
 {
-    struct tci_tag **near = near_place(tags, name);
     struct tci_tag *tag = NULL;
 
-    if (near != NULL && is_named(*near, name))
-        return *near;
     if (HASH_COUNT(tags->table) > (tags->anchor != NULL))
         HASH_FIND(hh, tags->table, name, sizeof(*name), tag);
     return tag;
@@ -80,23 +80,23 @@ static struct tci_tag *find(struct tci_tags *tags, const struct tci_tag_name *na
 /* False: no memory. */
 static bool enter(struct tci_tags *tags, struct tci_tag *tag)
 {
-    struct tci_tag **near = near_place(tags, &tag->name);
-
-    tag->is_near = near != NULL && *near == NULL;
-    if (tag->is_near) {
-        *near = tag;
-        return true;
-    }
     HASH_ADD(hh, tags->table, name, sizeof(tag->name), tag);
-    return tag->hh.tbl != NULL; /* else there is no memory for the table itself */
+    if (tag->hh.tbl == NULL)
+        return false; /* there is no memory for the table itself */
+    if (near_place(tags, &tag->name) != NULL)
+        tags->far_count++;
+    return true;
 }
 
 static void leave(struct tci_tags *tags, struct tci_tag *tag)
 {
-    if (tag->is_near)
+    if (tag->is_near) {
         *near_place(tags, &tag->name) = NULL;
-    else
-        HASH_DEL(tags->table, tag);
+        return;
+    }
+    HASH_DEL(tags->table, tag);
+    if (near_place(tags, &tag->name) != NULL)
+        tags->far_count--;
 }
 
 /* ---- Their life ----------------------------------------------------------------------------- */
@@ -110,7 +110,7 @@ static void forget(struct tci_tags *tags, struct tci_tag *tag)
         tag->deaths = death->next;
         tci_free(death);
     }
-    if (tags->spare == NULL)
+    if (tag->is_near && tags->spare == NULL)
         tags->spare = tag;
     else
         tci_free(tag);
@@ -133,14 +133,9 @@ static void recall_uses(struct tci_tags *tags, struct tci_tag *tag)
     tag->dead_use = tag->is_counted ? use.dead : 0;
 }
 
-/* Of a name; in no table; NULL: no memory. */
-static struct tci_tag *new_tag(struct tci_tags *tags, const struct tci_tag_name *name)
+/* Of a name that no table has. */
+static void init_tag(struct tci_tags *tags, struct tci_tag *tag, const struct tci_tag_name *name)
 {
-    struct tci_tag *tag = tags->spare != NULL ? tags->spare : tci_alloc(sizeof(*tag));
-
-    if (tag == NULL)
-        return NULL;
-    tags->spare = NULL;
     tag->name = *name;
     tag->hh.tbl = NULL;
     tci_list_init(&tag->idle);
@@ -150,7 +145,6 @@ static struct tci_tag *new_tag(struct tci_tags *tags, const struct tci_tag_name 
     tag->done = (struct tci_done){.is_set = false};
     tag->foreign[0].peer = tag->foreign[1].peer = -1;
     tag->deaths = NULL;
-    return tag;
 }
 
 void tci_tags_fini(struct tci_tags *tags)
@@ -233,11 +227,6 @@ static void add_idle(struct tci_tags *tags, struct tci_tag *tag)
 
 static void enter_idle(struct tci_tags *tags, struct tci_tag *tag)
 {
-    if (tci_space_is_ordered(tag->name.space)) {
-        if (tag->dead_use == 0 && !is_awaited(tag))
-            forget(tags, tag); /* these numbers never come again */
-        return;
-    }
     add_idle(tags, tag);
     /* Two go for one that comes: as few as there should be come about step by step. */
     for (int i = 0; i < 2 && tags->idle_count > idle_max(tags); i++)
@@ -255,19 +244,34 @@ static void sweep_released(struct tci_tags *tags)
     }
 }
 
-static struct tci_tag *find_or_make(struct tci_tags *tags, const struct tci_tag_name *name)
+/* NULL: no memory. */
+static struct tci_tag *make(struct tci_tags *tags, const struct tci_tag_name *name)
 {
-    struct tci_tag *tag = find(tags, name);
+    struct tci_tag *tag;
 
-    if (tag != NULL)
-        return tag;
     if (tags->anchor == NULL && name != &no_name)
-        tags->anchor = find_or_make(tags, &no_name);
-    tag = new_tag(tags, name);
-    if (tag == NULL || enter(tags, tag))
+        tags->anchor = make(tags, &no_name);
+    tag = tci_alloc(sizeof(*tag));
+    if (tag == NULL)
+        return NULL;
+    init_tag(tags, tag, name);
+    if (enter(tags, tag))
         return tag;
     tci_free(tag);
     return NULL;
+}
+
+static struct tci_tag *make_near(struct tci_tags *tags, const struct tci_tag_name *name)
+{
+    struct tci_tag *tag = tags->spare != NULL ? tags->spare : tci_alloc(sizeof(*tag));
+
+    if (tag == NULL)
+        return NULL;
+    tags->spare = NULL;
+    init_tag(tags, tag, name);
+    tag->is_near = true;
+    *near_place(tags, name) = tag;
+    return tag;
 }
 
 tc_status_t tci_tags_reserve(struct tci_tags *tags, const struct tci_tag_name *name,
@@ -275,8 +279,11 @@ tc_status_t tci_tags_reserve(struct tci_tags *tags, const struct tci_tag_name *n
 {
     tc_status_t status = TC_OK;
 
+    TC_ASSERT(!tci_space_is_ordered(name->space));
     pthread_mutex_lock(&tags->lock);
-    struct tci_tag *tag = find_or_make(tags, name);
+    struct tci_tag *tag = find(tags, name);
+    if (tag == NULL)
+        tag = make(tags, name);
     if (tag == NULL) {
         status = TC_ERR_ALLOC;
     } else if (tag->is_reserved) {
@@ -319,10 +326,42 @@ size_t tci_tags_reserved(struct tci_tags *tags)
     {
         count += tag->is_reserved;
     }
-    for (size_t i = 0; i < TCI_TAGS_NEAR; i++)
-        count += tags->near[i] != NULL && tags->near[i]->is_reserved;
     pthread_mutex_unlock(&tags->lock);
-    return count;
+    /* relaxed: a number alone */
+    return count + atomic_load_explicit(&tags->calls, memory_order_relaxed);
+}
+
+/* Only the loop counts them. */
+static void count_calls(struct tci_tags *tags, size_t more)
+{
+    size_t calls = atomic_load_explicit(&tags->calls, memory_order_relaxed);
+
+    atomic_store_explicit(&tags->calls, calls + more, memory_order_relaxed);
+}
+
+struct tci_tag *tci_tags_take(struct tci_tags *tags, const struct tci_tag_name *name)
+{
+    struct tci_tag *tag = tci_tags_get(tags, name);
+
+    TC_ASSERT(tci_space_is_ordered(name->space) && (tag == NULL || tag->op == NULL));
+    if (tag != NULL)
+        count_calls(tags, 1);
+    return tag;
+}
+
+/* Its number never comes again. */
+static void end_call(struct tci_tags *tags, struct tci_tag *tag)
+{
+    count_calls(tags, (size_t)-1);
+    if (tag->dead_use != 0 || is_awaited(tag))
+        return;
+    if (tag->is_near) {
+        forget(tags, tag);
+        return;
+    }
+    pthread_mutex_lock(&tags->lock);
+    forget(tags, tag);
+    pthread_mutex_unlock(&tags->lock);
 }
 
 uint32_t tci_tags_enter(struct tci_tag *tag, struct tci_op *op)
@@ -336,6 +375,10 @@ uint32_t tci_tags_enter(struct tci_tag *tag, struct tci_op *op)
 void tci_tags_end(struct tci_tags *tags, struct tci_tag *tag, bool release)
 {
     tag->op = NULL;
+    if (tci_space_is_ordered(tag->name.space)) {
+        end_call(tags, tag);
+        return;
+    }
     pthread_mutex_lock(&tags->lock);
     TC_ASSERT(tag->is_reserved && tag->is_running);
     tag->is_running = false;
@@ -347,13 +390,30 @@ void tci_tags_end(struct tci_tags *tags, struct tci_tag *tag, bool release)
     pthread_mutex_unlock(&tags->lock);
 }
 
+/* Whether it is known without the table: *tag_out, or NULL, is what near has of it. */
+static bool is_near(struct tci_tags *tags, const struct tci_tag_name *name,
+                    struct tci_tag **tag_out)
+{
+    struct tci_tag **place = near_place(tags, name);
+
+    *tag_out = place != NULL && is_named(*place, name) ? *place : NULL;
+    return *tag_out != NULL || (place != NULL && tags->far_count == 0);
+}
+
 struct tci_tag *tci_tags_get(struct tci_tags *tags, const struct tci_tag_name *name)
 {
+    struct tci_tag **place = near_place(tags, name);
+    struct tci_tag *tag;
+
+    if (is_near(tags, name, &tag) && (tag != NULL || *place == NULL))
+        return tag != NULL ? tag : make_near(tags, name);
     pthread_mutex_lock(&tags->lock);
     sweep_released(tags);
-    struct tci_tag *tag = find_or_make(tags, name);
+    tag = find(tags, name);
+    if (tag == NULL)
+        tag = place != NULL && *place == NULL ? make_near(tags, name) : make(tags, name);
     /* What the caller writes down keeps it from being put away. */
-    if (tag != NULL && !tag->is_reserved && !tag->is_idle && !tci_space_is_ordered(name->space))
+    if (tag != NULL && !tag->is_reserved && !tag->is_idle && place == NULL)
         add_idle(tags, tag);
     pthread_mutex_unlock(&tags->lock);
     return tag;
@@ -363,6 +423,8 @@ struct tci_tag *tci_tags_find(struct tci_tags *tags, const struct tci_tag_name *
 {
     struct tci_tag *tag;
 
+    if (is_near(tags, name, &tag))
+        return tag;
     pthread_mutex_lock(&tags->lock);
     tag = find(tags, name);
     pthread_mutex_unlock(&tags->lock);
@@ -371,15 +433,15 @@ struct tci_tag *tci_tags_find(struct tci_tags *tags, const struct tci_tag_name *
 
 uint32_t tci_tags_uses(struct tci_tags *tags, const struct tci_tag_name *name)
 {
+    struct tci_tag *tag = tci_tags_find(tags, name);
     struct tci_use use = {0};
-    struct tci_tag *tag;
 
+    if (tag != NULL)
+        return tag->uses;
     pthread_mutex_lock(&tags->lock);
-    tag = find(tags, name);
-    if (tag == NULL)
-        (void)tci_uses_find(&tags->past, sequence_of(name), name->tag, &use);
+    (void)tci_uses_find(&tags->past, sequence_of(name), name->tag, &use);
     pthread_mutex_unlock(&tags->lock);
-    return tag != NULL ? tag->uses : use.count;
+    return use.count;
 }
 
 /* ---- uses that have ended well -------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #define TCI_TAGS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <uthash.h>
 
 #include "core/list.h"
@@ -72,32 +73,38 @@ struct tci_tag {
     struct tci_death *deaths;      /* owned; of uses to come, the next first */
 };
 
-/* Reservations may be asked for by any thread, hence the one lock; all else of a tag belongs to
- * the loop. */
+/* Reservations may be asked for by any thread, hence the lock of the table; all else of a tag
+ * belongs to the loop.  Calls of a sequence need no reservation: nobody else has their number. */
 struct tci_tags {
     pthread_mutex_t lock;
     struct tci_tag *table;
-    struct tci_tag *near[TCI_TAGS_NEAR]; /* by number; of ordered calls, the first of each place */
     struct tci_list idle;
     size_t idle_count;
-    struct tci_list released;         /* by the application; the loop lets them go idle */
-    struct tci_uses past;             /* of those that are not in the table */
-    bool has_forgotten;               /* not all of them */
-    struct tci_tag *anchor;           /* owned: in the table, so that it is made but once */
-    struct tci_tag *spare;            /* owned, or NULL: one that was forgotten, for the next */
-    struct tci_ordered_done *ordered; /* owned; of ordered calls, see tci_tags_note_done */
+    struct tci_list released; /* by the application; the loop lets them go idle */
+    struct tci_uses past;     /* of those that are not in the table */
+    bool has_forgotten;       /* not all of them */
+    struct tci_tag *anchor;   /* owned: in the table, so that it is made but once */
+    /* Of calls of sequences; the loop's alone. */
+    struct tci_tag *near[TCI_TAGS_NEAR]; /* by number; the first of each place, or NULL */
+    struct tci_tag *spare;               /* owned, or NULL: one that was forgotten, for the next */
+    size_t far_count;                    /* of those that are in the table */
+    _Atomic size_t calls;                /* that have entered and not ended; any thread reads it */
+    struct tci_ordered_done *ordered;    /* owned; of ordered calls, see tci_tags_note_done */
 };
 
 void tci_tags_init(struct tci_tags *tags);
 void tci_tags_fini(struct tci_tags *tags);
 
-/* Reserve a tag: TC_OK, TC_ERR_BUSY or TC_ERR_ALLOC.  Any thread. */
+/* Reserve a tag that is no call of a sequence: TC_OK, TC_ERR_BUSY or TC_ERR_ALLOC.  Any thread. */
 tc_status_t tci_tags_reserve(struct tci_tags *tags, const struct tci_tag_name *name,
                              struct tci_tag **out);
+/* The entry of a call of a sequence, which is about to enter; NULL without memory.  Loop. */
+struct tci_tag *tci_tags_take(struct tci_tags *tags, const struct tci_tag_name *name);
 /* The caller's release: TC_OK, TC_ERR_BUSY while the operation runs, TC_ERR_INVALID_ARG.  Any
  * thread. */
 tc_status_t tci_tags_release(struct tci_tags *tags, const struct tci_tag_name *name);
-/* How many are reserved: their operation runs, or has ended and was not released.  Any thread. */
+/* How many are reserved, or taken: their operation runs, or has ended and was not released.  Any
+ * thread. */
 size_t tci_tags_reserved(struct tci_tags *tags);
 /* The operation is entered: gives the number of this use, 0 when it is not counted.  Loop. */
 uint32_t tci_tags_enter(struct tci_tag *tag, struct tci_op *op);

@@ -1,6 +1,7 @@
-/* words.c - tags and calls as people read them. */
+/* words.c - tags, calls and causes as people read them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "core/assert.h"
@@ -55,4 +56,38 @@ const char *tci_call_print(const struct tci_comm *comm, const struct tci_call *c
                                 tc_dtype_name((tc_dtype_t)call->dtype), op, root, plan);
     TC_ASSERT(used < text_bytes);
     return text;
+}
+
+void tci_op_words(const struct tci_op *op, const tc_error *cause, tc_reason_t reason,
+                  struct tci_error *error_out)
+{
+    char tag[48];
+
+    *error_out = (struct tci_error){0};
+    tci_error_blame(error_out, cause->status, cause->rank, reason, op->args.name, "%s, %s: %s",
+                    op->args.name, tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)),
+                    cause->message);
+}
+
+void tci_op_fail_with(struct tci_op *op, tc_status_t status, int rank, bool tell, const char *fmt,
+                      ...)
+{
+    struct tci_error error;
+    char text[sizeof(error.text)];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    tci_op_words(op, &(tc_error){.status = status, .rank = rank, .message = text}, TC_REASON_NONE,
+                 &error);
+    tci_op_fail(op, &error, tell);
+}
+
+void tci_op_fail_as(struct tci_op *op, const struct tci_error *error)
+{
+    struct tci_error words;
+
+    tci_op_words(op, &error->pub, error->reason, &words);
+    tci_op_fail(op, &words, false);
 }
