@@ -423,6 +423,24 @@ static void a_path_that_stays_dead_is_named(void **state)
     assert_true(is_told("over RDMA any more (device fake0, port 1): no acknowledgement came"));
 }
 
+/* All else passes, again and again; what is posted again and again does not. */
+static void a_work_request_that_always_fails_is_named(void **state)
+{
+    static struct net_message send, recv;
+
+    (void)state;
+    net_exchange(&net, MIB, 1);
+    net_send(&net, &send, 0, 1, 2, 3 * MIB);
+    net_recv(&net, &recv, 1, 0, 2, 3 * MIB);
+    while (net.nodes[0].losses == 0) {
+        fake_fate(IBV_WR_RDMA_WRITE_WITH_IMM, 1, FAKE_FAILS, IBV_WC_RNR_RETRY_EXC_ERR);
+        net_turn(&net);
+    }
+    net_finish(&net, &send, TC_ERR_PEER_LOST);
+    net_finish(&net, &recv, TC_ERR_PEER_LOST);
+    assert_true(is_told("over RDMA any more (device fake0, port 1): it had no receive posted"));
+}
+
 /* Its connection tells, long before the time to heal is over. */
 static void a_peer_that_has_ended_is_not_waited_for(void **state)
 {
@@ -532,6 +550,7 @@ int main(void)
         CASE(a_goodbye_waits_for_the_queue_pair, open_plain),
         CASE(a_close_meanwhile_leaves_nothing, open_plain),
         CASE(a_path_that_stays_dead_is_named, open_shortly),
+        CASE(a_work_request_that_always_fails_is_named, open_shortly),
         CASE(a_peer_that_has_ended_is_not_waited_for, open_plain),
         CASE(without_another_queue_pair_the_peer_is_lost, open_plain),
         CASE(what_would_only_fail_again_is_not_tried, open_plain),

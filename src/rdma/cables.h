@@ -40,8 +40,7 @@ bool tci_rdma_use_count(struct tci_rdma_link *link);
 /* ---- heal.c ---- */
 
 bool tci_rdma_may_heal(const struct tci_rdma_link *link);
-/* The queue pair is stopped and drained: false when it has been away for too long. */
-bool tci_rdma_heal_begin(struct tci_rdma_link *link, const char *cause);
+void tci_rdma_heal_begin(struct tci_rdma_link *link, const char *cause);
 void tci_rdma_heal_on(struct tci_rdma_link *link); /* both know what the other one has had */
 void tci_rdma_on_heal(struct tci_rdma_link *link, enum tci_rdma_meeting what,
                       const struct tci_rdma_card *card);

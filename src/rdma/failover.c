@@ -86,7 +86,9 @@ static void tell_failed(struct tci_rdma_link *link, const char *cause)
         cause = link->broken;
     if (tci_rdma_may_fail(link))
         leave_out(link, cause);
-    else if (!tci_rdma_may_heal(link) || !tci_rdma_heal_begin(link, cause))
+    else if (tci_rdma_may_heal(link))
+        tci_rdma_heal_begin(link, cause);
+    else
         tci_rdma_link_lose_for(link, cause);
 }
 

@@ -25,9 +25,9 @@
  * without its payload, since its memory is the user's again.  A receive that is aborted waits for
  * the peer's word as ever, and is taken away after as long (grant.c).
  *
- * A path that stays dead lets each further queue pair fail, too.  While nothing moves, which the
- * word that each end says first would show, tries become rarer; after the time to heal (as of a
- * connection) the peer is lost, with the cause that was first.
+ * A path that stays dead lets each further queue pair fail, too.  While nothing arrives, and the
+ * word that each end says first would, tries become rarer; after the time to heal (as of a
+ * connection) the peer is lost, with the cause.  So it is where the peer says nothing for as long.
  */
 #include <stdio.h>
 
@@ -53,11 +53,6 @@ bool tci_rdma_may_heal(const struct tci_rdma_link *link)
            (link->broken == NULL || tci_rdma_is_passing(link->broken));
 }
 
-static uint64_t end_ns(const struct tci_rdma_link *link)
-{
-    return link->heal.since_ns + link->rdma->heal_ns;
-}
-
 static void wait_until(struct tci_rdma_link *link, uint64_t when_ns)
 {
     struct tci_exec *exec = link->rdma->exec;
@@ -68,25 +63,10 @@ static void wait_until(struct tci_rdma_link *link, uint64_t when_ns)
 
 /* ---- It has failed ---- */
 
-static void note_try(struct tci_rdma_link *link)
-{
-    struct tci_rdma_heal *heal = &link->heal;
-
-    if (heal->since_ns != 0 && heal->taken == link->taken && heal->done == link->works_done) {
-        heal->tries += heal->tries < TRIES_SHIFT;
-        return;
-    }
-    heal->since_ns = now_ns(link);
-    heal->tries = 0;
-}
-
-bool tci_rdma_heal_begin(struct tci_rdma_link *link, const char *cause)
+void tci_rdma_heal_begin(struct tci_rdma_link *link, const char *cause)
 {
     struct tci_rdma *rdma = link->rdma;
 
-    note_try(link);
-    if (now_ns(link) >= end_ns(link))
-        return false;
     link->state = TCI_RDMA_HEALING;
     link->broken = NULL;
     rdma->exec->ops->timer_clear(rdma->exec, &link->timer);
@@ -95,18 +75,14 @@ bool tci_rdma_heal_begin(struct tci_rdma_link *link, const char *cause)
     }
     tci_rdma_end_aborted_pushes(link);
     rdma->stats.breaks++;
-    if (link->heal.tries == 0)
+    link->heal.begun_ns = now_ns(link);
+    if (link->why_far[0] == '\0' || cause != tci_rdma_flushed)
         snprintf(link->why_far, sizeof(link->why_far), "%s", cause);
-    tci_log(link->heal.tries == 0 ? TC_LOG_INFO : TC_LOG_DEBUG,
-            "rank %u: the queue pair with rank %u has failed (device %s, port %u), and is made "
-            "again: %s",
-            rdma->rank, link->peer, rdma->choice.info.device, rdma->choice.info.port, cause);
-    wait_until(link, end_ns(link));
+    wait_until(link, link->heal.begun_ns + rdma->heal_ns);
     tci_rdma_tell_failed(link, cause);
     tci_rdma_check_revoking(link); /* which has lost its timer */
     if (link->state == TCI_RDMA_HEALING && link->has_had)
         tci_rdma_heal_on(link);
-    return true;
 }
 
 /* ---- It is made again ---- */
@@ -121,22 +97,54 @@ static void offer(struct tci_rdma_link *link)
         tci_rdma_tell_card(link, TCI_RDMA_OFFER);
 }
 
+static void lose(struct tci_rdma_link *link)
+{
+    char why[sizeof(link->why_far)];
+
+    snprintf(why, sizeof(why), "%s", link->why_far);
+    tci_rdma_link_lose_for(link, why);
+}
+
+/* What the peer has had since the last failure shows that the way was free. */
+static void note_try(struct tci_rdma_link *link)
+{
+    const struct tci_rdma_port_info *info = &link->rdma->choice.info;
+    struct tci_rdma_heal *heal = &link->heal;
+
+    if (heal->since_ns != 0 && heal->done == link->works_done) {
+        heal->tries += heal->tries < TRIES_SHIFT;
+        return;
+    }
+    heal->since_ns = heal->begun_ns;
+    heal->done = link->works_done;
+    heal->tries = 0;
+    tci_log(TC_LOG_INFO,
+            "rank %u: the queue pair with rank %u has failed (device %s, port %u), and is made "
+            "again: %s",
+            link->rdma->rank, link->peer, info->device, info->port, link->why_far);
+}
+
 void tci_rdma_heal_on(struct tci_rdma_link *link)
 {
-    uint64_t pause_ms = tci_min((uint64_t)TRY_MIN_MS << link->heal.tries, TRY_MAX_MS);
+    uint64_t now = now_ns(link), end_ns, pause_ms;
 
     if (!tci_rdma_use_count(link)) {
         tci_rdma_link_lose(link, "has a device that has lost what it had acknowledged (RDMA)");
         return;
     }
-    link->heal.taken = link->taken;
-    link->heal.done = link->works_done;
+    note_try(link);
+    end_ns = link->heal.since_ns + link->rdma->heal_ns;
+    if (now >= end_ns) {
+        lose(link);
+        return;
+    }
+    pause_ms = tci_min((uint64_t)TRY_MIN_MS << link->heal.tries, TRY_MAX_MS);
     if (link->rdma->rank > link->peer)
         return;
     if (link->heal.tries == 0)
         offer(link);
     else
-        wait_until(link, tci_min(now_ns(link) + pause_ms * TCI_NS_PER_MS, end_ns(link)));
+        wait_until(link, tci_min(now + pause_ms * TCI_NS_PER_MS, end_ns));
 }
 
 /* The word that is said first shows each end that the way of the other one is free. */
@@ -196,16 +204,15 @@ void tci_rdma_on_heal(struct tci_rdma_link *link, enum tci_rdma_meeting what,
 void tci_rdma_on_heal_timer(struct tci_timer *timer)
 {
     struct tci_rdma_link *link = tci_container_of(timer, struct tci_rdma_link, heal.timer);
-    char why[sizeof(link->why_far)];
+    uint64_t end_ns = link->heal.begun_ns + link->rdma->heal_ns;
 
     if (link->state != TCI_RDMA_HEALING)
         return;
-    if (now_ns(link) >= end_ns(link)) {
-        snprintf(why, sizeof(why), "%s", link->why_far);
-        tci_rdma_link_lose_for(link, why);
+    if (now_ns(link) >= end_ns) {
+        lose(link);
         return;
     }
-    wait_until(link, end_ns(link));
+    wait_until(link, end_ns);
     if (link->has_had && link->qp == NULL)
         offer(link);
 }

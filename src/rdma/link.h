@@ -183,9 +183,10 @@ struct tci_rdma_link {
     bool has_had;     /* the peer has said … */
     uint32_t had;     /* … what it has taken, of works_put */
     struct tci_rdma_heal {
-        uint64_t since_ns; /* nothing has moved since then, over any queue pair; 0: none failed */
-        uint32_t taken, done; /* taken and works_done, when the last one was made again */
-        unsigned tries;       /* since nothing has moved */
+        uint64_t begun_ns; /* when the last one failed … */
+        uint64_t since_ns; /* … and the first of those since when nothing has arrived; 0: none */
+        uint32_t done;     /* works_done, after the last one */
+        unsigned tries;    /* since nothing has arrived */
         struct tci_timer timer;
     } heal;
     bool is_uc;         /* the queue pair: nothing is acknowledged by devices */

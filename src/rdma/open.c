@@ -185,7 +185,7 @@ const char *tci_rdma_way(const struct tci_transport *self, uint32_t peer, const 
     if (tci_rdma_cable_to(rdma, peer) < 0)
         return tci_rdma_way(rdma->below, peer, why_out);
     link = rdma->links[peer];
-    if (link != NULL && link->why_far[0] != '\0')
+    if (link != NULL && !tci_rdma_is_up(link) && link->why_far[0] != '\0')
         *why_out = link->why_far;
     return link != NULL && tci_rdma_is_up(link) ? tci_rdma_ops.name : rdma->below->ops->name;
 }

@@ -67,8 +67,8 @@ static const char *cause_of(enum ibv_wc_status status)
 bool tci_rdma_is_passing(const char *cause)
 {
     static const enum ibv_wc_status passing[] = {
-        IBV_WC_WR_FLUSH_ERR,      IBV_WC_BAD_RESP_ERR,     IBV_WC_REM_OP_ERR,  IBV_WC_RETRY_EXC_ERR,
-        IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_RESP_TIMEOUT_ERR, IBV_WC_GENERAL_ERR,
+        IBV_WC_WR_FLUSH_ERR,  IBV_WC_LOC_QP_OP_ERR,     IBV_WC_BAD_RESP_ERR,     IBV_WC_REM_OP_ERR,
+        IBV_WC_RETRY_EXC_ERR, IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_RESP_TIMEOUT_ERR, IBV_WC_GENERAL_ERR,
     };
 
     for (size_t i = 0; i < TCI_LEN(passing); i++)
