@@ -7,9 +7,6 @@
 #include "core/alloc.h"
 #include "core/assert.h"
 
-/* A tag in the midst of a run makes three of one. */
-enum { MORE = 2 };
-
 void tci_uses_init(struct tci_uses *uses)
 {
     *uses = (struct tci_uses){.runs = NULL};
@@ -19,11 +16,6 @@ void tci_uses_fini(struct tci_uses *uses)
 {
     tci_free(uses->runs);
     uses->runs = NULL;
-}
-
-bool tci_uses_has_room(const struct tci_uses *uses)
-{
-    return uses->count + MORE <= TCI_USES_RUNS;
 }
 
 /* ---- Finding -------------------------------------------------------------------------------- */
@@ -52,13 +44,11 @@ static uint32_t search(struct tci_uses *uses, uint64_t sequence, uint64_t tag)
 /* How many runs begin before a tag, or with it. */
 static inline uint32_t place_of(struct tci_uses *uses, uint64_t sequence, uint64_t tag)
 {
-    const struct tci_use_run *run = &uses->runs[uses->last];
+    uint32_t next = uses->last + 1;
 
-    if (uses->count == 0)
-        return 0;
-    if (uses->last < uses->count && !begins_behind(run, sequence, tag) &&
-        (uses->last + 1 == uses->count || begins_behind(run + 1, sequence, tag)))
-        return uses->last + 1;
+    if (next <= uses->count && !begins_behind(&uses->runs[next - 1], sequence, tag) &&
+        (next == uses->count || begins_behind(&uses->runs[next], sequence, tag)))
+        return next;
     return search(uses, sequence, tag);
 }
 

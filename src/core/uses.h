@@ -38,7 +38,10 @@ void tci_uses_fini(struct tci_uses *uses);
 bool tci_uses_keep(struct tci_uses *uses, uint64_t sequence, uint64_t tag, struct tci_use use);
 /* What is known of a tag; false: nothing was kept.  It stays. */
 bool tci_uses_find(struct tci_uses *uses, uint64_t sequence, uint64_t tag, struct tci_use *use_out);
-/* Whether one more can be kept without a loss. */
-bool tci_uses_has_room(const struct tci_uses *uses);
+/* Whether one more can be kept without a loss: a tag in the midst of a run makes three of one. */
+static inline bool tci_uses_has_room(const struct tci_uses *uses)
+{
+    return uses->count + 2 <= TCI_USES_RUNS;
+}
 
 #endif
