@@ -43,7 +43,7 @@ void tci_tags_init(struct tci_tags *tags)
     tci_list_init(&tags->released);
     tci_uses_init(&tags->past);
     tags->has_forgotten = false;
-    tags->anchor = tags->spare = NULL;
+    tags->anchor = tags->spare = tags->far_spare = NULL;
     tags->far_count = 0;
     atomic_init(&tags->calls, 0);
 }
@@ -103,6 +103,8 @@ static void leave(struct tci_tags *tags, struct tci_tag *tag)
 
 static void forget(struct tci_tags *tags, struct tci_tag *tag)
 {
+    struct tci_tag **spare = tag->is_near ? &tags->spare : &tags->far_spare;
+
     leave(tags, tag);
     while (tag->deaths != NULL) {
         struct tci_death *death = tag->deaths;
@@ -110,10 +112,19 @@ static void forget(struct tci_tags *tags, struct tci_tag *tag)
         tag->deaths = death->next;
         tci_free(death);
     }
-    if (tag->is_near && tags->spare == NULL)
-        tags->spare = tag;
+    if (*spare == NULL)
+        *spare = tag;
     else
         tci_free(tag);
+}
+
+/* The memory of one that was forgotten, or new memory; NULL: there is none. */
+static struct tci_tag *take_memory(struct tci_tag **spare)
+{
+    struct tci_tag *tag = *spare != NULL ? *spare : tci_alloc(sizeof(*tag));
+
+    *spare = NULL;
+    return tag;
 }
 
 static uint64_t sequence_of(const struct tci_tag_name *name)
@@ -159,7 +170,8 @@ void tci_tags_fini(struct tci_tags *tags)
         if (tags->near[i] != NULL)
             forget(tags, tags->near[i]);
     tci_free(tags->spare);
-    tags->spare = NULL;
+    tci_free(tags->far_spare);
+    tags->spare = tags->far_spare = NULL;
     tci_free(tags->ordered);
     tags->ordered = NULL;
     tci_uses_fini(&tags->past);
@@ -251,7 +263,7 @@ static struct tci_tag *make(struct tci_tags *tags, const struct tci_tag_name *na
 
     if (tags->anchor == NULL && name != &no_name)
         tags->anchor = make(tags, &no_name);
-    tag = tci_alloc(sizeof(*tag));
+    tag = take_memory(&tags->far_spare);
     if (tag == NULL)
         return NULL;
     init_tag(tags, tag, name);
@@ -263,11 +275,10 @@ static struct tci_tag *make(struct tci_tags *tags, const struct tci_tag_name *na
 
 static struct tci_tag *make_near(struct tci_tags *tags, const struct tci_tag_name *name)
 {
-    struct tci_tag *tag = tags->spare != NULL ? tags->spare : tci_alloc(sizeof(*tag));
+    struct tci_tag *tag = take_memory(&tags->spare);
 
     if (tag == NULL)
         return NULL;
-    tags->spare = NULL;
     init_tag(tags, tag, name);
     tag->is_near = true;
     *near_place(tags, name) = tag;

@@ -80,10 +80,11 @@ struct tci_tags {
     struct tci_tag *table;
     struct tci_list idle;
     size_t idle_count;
-    struct tci_list released; /* by the application; the loop lets them go idle */
-    struct tci_uses past;     /* of those that are not in the table */
-    bool has_forgotten;       /* not all of them */
-    struct tci_tag *anchor;   /* owned: in the table, so that it is made but once */
+    struct tci_list released;  /* by the application; the loop lets them go idle */
+    struct tci_uses past;      /* of those that are not in the table */
+    bool has_forgotten;        /* not all of them */
+    struct tci_tag *anchor;    /* owned: in the table, so that it is made but once */
+    struct tci_tag *far_spare; /* owned, or NULL: one that has left the table, for the next */
     /* Of calls of sequences; the loop's alone. */
     struct tci_tag *near[TCI_TAGS_NEAR]; /* by number; the first of each place, or NULL */
     struct tci_tag *spare;               /* owned, or NULL: one that was forgotten, for the next */
