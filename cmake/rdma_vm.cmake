@@ -14,6 +14,11 @@ elseif(NOT TCDIST_SANITIZE)
     target_link_libraries(rdma_smoke PRIVATE PkgConfig::RDMA_VM_VERBS)
     set_target_properties(rdma_smoke PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    add_executable(rdma_latency tests/rdma_vm/latency.c)
+    target_include_directories(rdma_latency PRIVATE include)
+    target_link_libraries(rdma_latency PRIVATE tcdist_static)
+    set_target_properties(rdma_latency PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     set(machine ${PROJECT_SOURCE_DIR}/tests/rdma_vm)
     tcdist_add_house_test(rdma_vm ${machine}/rdma_vm.sh --hosts 4 --timeout 400 --verbose
         -- ${machine}/suite.sh ${PROJECT_BINARY_DIR})

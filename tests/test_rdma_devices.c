@@ -79,6 +79,42 @@ static void ports_are_listed_with_what_they_lack(void **state)
     tci_free(ports);
 }
 
+static void kinds_of_queue_pairs_are_listed(void **state)
+{
+    static const struct {
+        const char *text, *transport;
+        bool is_uc_only;
+    } cases[] = {
+        {"1", "RC", false},
+        {"1,service=uc", "UC", false},
+        {"1", "UC", true},
+    };
+    struct tci_rdma_options any = options_of("1");
+    struct tci_rdma_port_info *ports;
+    size_t count;
+
+    (void)state;
+    for (size_t i = 0; i < TCI_LEN(cases); i++) {
+        struct tci_rdma_options options = options_of(cases[i].text);
+
+        if (cases[i].is_uc_only)
+            fake_setup_uc();
+        else
+            fake_setup_usual();
+        assert_null(tci_rdma_list(&options, &ports, &count));
+        assert_int_equal(count, 1);
+        assert_int_equal(ports[0].has_rc, !cases[i].is_uc_only);
+        assert_true(ports[0].has_uc && ports[0].is_chosen);
+        assert_string_equal(ports[0].transport, cases[i].transport);
+        tci_free(ports);
+    }
+    fake_refuse(true, false);
+    assert_null(tci_rdma_list(&any, &ports, &count));
+    assert_false(ports[0].has_rc || ports[0].has_uc || ports[0].is_usable);
+    assert_non_null(strstr(ports[0].lacks, "no queue pair"));
+    tci_free(ports);
+}
+
 static void what_is_asked_for_is_chosen(void **state)
 {
     static const struct {
@@ -168,6 +204,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(ports_are_listed_with_what_they_lack, put_fake, take_away),
+        cmocka_unit_test_setup_teardown(kinds_of_queue_pairs_are_listed, put_fake, take_away),
         cmocka_unit_test_setup_teardown(what_is_asked_for_is_chosen, put_fake, take_away),
         cmocka_unit_test_setup_teardown(a_machine_without_devices_says_so, put_fake, take_away),
         cmocka_unit_test_setup_teardown(memory_may_fail_while_listing, put_fake, take_away),

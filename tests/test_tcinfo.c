@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -159,6 +160,33 @@ static void what_has_no_effect_is_said(void **state)
     tool_close(&run);
 }
 
+static void cables_of_a_device_file_are_told(void **state)
+{
+    static const char matrix[] =
+        "[[null,[\"en5\",\"en4\"],\"en3\"],[[\"en5\",\"en4\"],null,\"en3\"],"
+        "[\"en3\",\"en4\",null]]";
+    char path[] = "/tmp/tcinfo.XXXXXX";
+    const char *pairs[] = {
+        "MLX_RANK", "1", "MLX_JACCL_COORDINATOR", "127.0.0.1:4100", "MLX_IBV_DEVICES", path, NULL};
+    int fd = mkstemp(path);
+    struct tool_run run;
+
+    (void)state;
+    assert_int_equal(write(fd, matrix, strlen(matrix)), strlen(matrix));
+    close(fd);
+    run_in(&run, pairs, (const char *const[]){"tcinfo", NULL});
+    assert_int_equal(run.exit_code, 0);
+    must_have(run.out.data, "cables of rank 1, in a mesh of 3 ranks, by /tmp/tcinfo.");
+    must_have(run.out.data, "to rank 0: en5 (not there), en4 (not there)\n");
+    must_have(run.out.data, "to rank 2: en3 (not there)\n");
+    tool_close(&run);
+
+    run_in(&run, pairs, (const char *const[]){"tcinfo", "--json", NULL});
+    must_have(run.out.data, "\"devices\":\t[\"en5\", \"en4\"]");
+    tool_close(&run);
+    unlink(path);
+}
+
 static void words_are_too_much(void **state)
 {
     struct tool_run run;
@@ -179,6 +207,7 @@ int main(void)
         cmocka_unit_test(a_wrong_environment_is_told_and_is_exit_code_1),
         cmocka_unit_test(keys_are_not_shown_and_misspelt_names_are),
         cmocka_unit_test(what_has_no_effect_is_said),
+        cmocka_unit_test(cables_of_a_device_file_are_told),
         cmocka_unit_test(words_are_too_much),
     };
 

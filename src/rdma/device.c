@@ -141,6 +141,53 @@ static void look_at_port(struct tci_rdma_choice *choice, const struct tci_rdma_o
         lack(info, "it is the kernel's software, slower than TCP: TCDIST_RDMA=1 uses it");
 }
 
+/* ---- Kinds of queue pairs ---- */
+
+static bool gives(struct ibv_pd *pd, struct ibv_cq *cq, enum ibv_qp_type type)
+{
+    struct ibv_qp_init_attr attr = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .qp_type = type,
+        .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct ibv_qp *qp = tci_verbs()->create_qp(pd, &attr);
+
+    if (qp != NULL)
+        (void)tci_verbs()->destroy_qp(qp);
+    return qp != NULL;
+}
+
+/* No attribute of a device tells which it has: one of each is made for a moment. */
+static void try_kinds(struct tci_rdma_choice *choice)
+{
+    const struct tci_verbs *verbs = tci_verbs();
+    struct ibv_pd *pd = verbs->alloc_pd(choice->context);
+    struct ibv_cq *cq = pd != NULL ? verbs->create_cq(choice->context, 2, NULL, NULL) : NULL;
+
+    if (cq != NULL) {
+        choice->info.has_rc = gives(pd, cq, IBV_QPT_RC);
+        choice->info.has_uc = gives(pd, cq, IBV_QPT_UC);
+    }
+    if (!choice->info.has_rc && !choice->info.has_uc)
+        lack(&choice->info, "it gives no queue pair: %s", strerror(errno));
+    if (cq != NULL)
+        (void)verbs->destroy_cq(cq);
+    if (pd != NULL)
+        (void)verbs->dealloc_pd(pd);
+}
+
+static void look_at_kinds(struct tci_rdma_choice *choice, const struct tci_rdma_options *options)
+{
+    struct tci_rdma_port_info *info = &choice->info;
+    bool is_uc;
+
+    if (choice->context == NULL || info->transport[0] == '\0')
+        return;
+    try_kinds(choice);
+    is_uc = info->has_uc && (options->is_uc || !info->has_rc);
+    snprintf(info->transport, sizeof(info->transport), "%s", is_uc ? "UC" : "RC");
+}
+
 /* ---- All of them ---- */
 
 typedef bool port_fn(void *arg, struct tci_rdma_choice *choice);
@@ -197,6 +244,7 @@ static const char *walk(const struct tci_rdma_options *options, port_fn *fn, voi
 }
 
 struct listing {
+    const struct tci_rdma_options *options;
     struct tci_rdma_port_info *ports; /* owned */
     size_t count;
     bool has_chosen, is_out_of_memory;
@@ -213,6 +261,7 @@ static bool list_port(void *arg, struct tci_rdma_choice *choice)
         return false;
     }
     listing->ports = ports;
+    look_at_kinds(choice, listing->options);
     ports[listing->count] = choice->info;
     ports[listing->count].is_chosen = choice->info.is_usable && !listing->has_chosen;
     listing->has_chosen = listing->has_chosen || choice->info.is_usable;
@@ -228,7 +277,7 @@ bool tci_rdma_is_built(void)
 const char *tci_rdma_list(const struct tci_rdma_options *options,
                           struct tci_rdma_port_info **ports_out, size_t *count_out)
 {
-    struct listing listing = {0};
+    struct listing listing = {.options = options};
     const char *why = walk(options, list_port, &listing);
 
     if (listing.is_out_of_memory) {

@@ -185,6 +185,19 @@ void tci_rdma_end_broken(struct tci_rdma *rdma)
             end_broken(rdma->links[i]);
 }
 
+static const char record_lost[] = "a record out of turn: one before it was lost";
+static const char piece_lost[] = "a piece out of turn: something before it was lost";
+
+/* Where devices acknowledge nothing they lose without a word: a cable that does not lead is left
+ * out then, and both know by their counts what has to go over the one that leads. */
+static bool fails_alone(struct tci_rdma_link *link, bool is_missing)
+{
+    if (!is_missing || !link->is_uc || link->state != TCI_RDMA_NEAR || !tci_rdma_may_fail(link))
+        return false;
+    tci_rdma_link_break(link, "something that was sent over it was lost (UC)");
+    return true;
+}
+
 static void lose_for(struct tci_rdma_link *link, const char *wrong)
 {
     char how[200];
@@ -449,7 +462,7 @@ static void note_arrival(struct tci_rdma_link *link)
     link->read_ns = link->rdma->exec->ops->now_ns(link->rdma->exec);
 }
 
-void tci_rdma_on_record(struct tci_rdma_link *link, uint32_t slot, uint32_t len)
+bool tci_rdma_on_record(struct tci_rdma_link *link, uint32_t slot, uint32_t len)
 {
     uint8_t *wire = link->in->data + (size_t)slot * TCI_RDMA_SLOT;
     struct tci_rdma_head head;
@@ -461,7 +474,9 @@ void tci_rdma_on_record(struct tci_rdma_link *link, uint32_t slot, uint32_t len)
     if (wrong == NULL)
         wrong = tci_rdma_head_decode(wire, bytes, &head);
     if (wrong == NULL && head.seq != link->taken)
-        wrong = "a record out of turn: one before it was lost";
+        wrong = record_lost;
+    if (fails_alone(link, wrong == record_lost || wrong == tci_rdma_not_opened))
+        return false;
     if (wrong == NULL)
         wrong = on_acks(link, &head);
     if (wrong == NULL && link->state < TCI_RDMA_NEAR && !is_of_meeting(link, head.kind))
@@ -473,20 +488,24 @@ void tci_rdma_on_record(struct tci_rdma_link *link, uint32_t slot, uint32_t len)
         wrong = on_record(link, &head, wire + TCI_RDMA_HEAD);
     if (wrong != NULL)
         lose_for(link, wrong);
+    return true;
 }
 
-void tci_rdma_on_written(struct tci_rdma_link *link, uint32_t imm, uint32_t len)
+bool tci_rdma_on_written(struct tci_rdma_link *link, uint32_t imm, uint32_t len)
 {
     const char *wrong = NULL;
 
     if (imm != tci_rdma_imm(imm >> TCI_RDMA_SEQ_BITS, link->taken))
-        wrong = "a piece out of turn: something before it was lost";
+        wrong = piece_lost;
     else if (link->state < TCI_RDMA_NEAR)
         wrong = "a piece before the link stood";
+    if (fails_alone(link, wrong == piece_lost))
+        return false;
     note_arrival(link);
     tci_rdma_owe(link, true);
     if (wrong == NULL)
         wrong = tci_rdma_on_filled(link, imm >> TCI_RDMA_SEQ_BITS, len);
     if (wrong != NULL)
         lose_for(link, wrong);
+    return true;
 }

@@ -209,8 +209,9 @@ struct tci_rdma_link {
     uint32_t sent, acked;               /* records and writes: to slots of the peer's */
     uint32_t taken, told;               /* the same the other way */
     uint32_t writes;                    /* on their way */
-    uint32_t spoken, owed; /* with UC: the last that more than acknowledges; told soon, up to it */
-    uint32_t asked;        /* acked, when it was asked */
+    uint32_t spoken, owed;  /* with UC: the last that more than acknowledges; told soon, up to it */
+    uint32_t asked;         /* acked, when it was asked */
+    uint64_t lead_asked_ns; /* over the cable that leads, since this one is silent; 0: not */
     uint64_t ask_ms;
     struct tci_timer ask;
     uint64_t read_ns; /* when something last came */
@@ -386,9 +387,10 @@ unsigned tci_rdma_flush(struct tci_rdma_link *link);
 bool tci_rdma_is_told(const struct tci_rdma_link *link);
 bool tci_rdma_is_clear(const struct tci_rdma_link *link);
 void tci_rdma_say_bye(struct tci_rdma_link *link);
-/* A slot of ours was filled, or a range was written to: `len` bytes. */
-void tci_rdma_on_record(struct tci_rdma_link *link, uint32_t slot, uint32_t len);
-void tci_rdma_on_written(struct tci_rdma_link *link, uint32_t imm, uint32_t len);
+/* A slot of ours was filled, or a range was written to: `len` bytes.  False: what came before has
+ * not come, so neither has this, and the link is broken. */
+bool tci_rdma_on_record(struct tci_rdma_link *link, uint32_t slot, uint32_t len);
+bool tci_rdma_on_written(struct tci_rdma_link *link, uint32_t imm, uint32_t len);
 /* The device has done a work request of ours, and all before it. */
 void tci_rdma_on_done(struct tci_rdma_link *link, uint32_t work);
 void tci_rdma_retire(struct tci_rdma_link *link); /* those that are finished */

@@ -92,6 +92,7 @@ static void take(struct tci_rdma *rdma, const struct ibv_wc *wc)
     struct tci_rdma_link *link = link_of(rdma, wc->wr_id);
     bool is_recv = (wc->wr_id >> 15 & 1) != 0;
     uint32_t index = (uint32_t)wc->wr_id & 0x7fff;
+    bool is_taken = true;
 
     if (link == NULL || link->state == TCI_RDMA_STOPPED || (is_recv && rdma->is_closing))
         return;
@@ -101,11 +102,11 @@ static void take(struct tci_rdma *rdma, const struct ibv_wc *wc)
     else if (!is_recv)
         tci_rdma_on_done(link, index);
     else if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
-        tci_rdma_on_written(link, be32toh(wc->imm_data), wc->byte_len);
+        is_taken = tci_rdma_on_written(link, be32toh(wc->imm_data), wc->byte_len);
     else
-        tci_rdma_on_record(link, index, wc->byte_len);
+        is_taken = tci_rdma_on_record(link, index, wc->byte_len);
     /* The slot is the device's again, whatever it was used for. */
-    if (is_recv && link->qp != NULL && wc->status == IBV_WC_SUCCESS) {
+    if (is_recv && is_taken && link->qp != NULL && wc->status == IBV_WC_SUCCESS) {
         link->taken++;
         if (link->state < TCI_RDMA_NEAR)
             (void)tci_rdma_acknowledge(link);

@@ -12,17 +12,18 @@
 struct tci_rdma_port_info {
     char device[64];
     uint8_t port;
-    bool is_software;  /* the kernel's own: Soft-RoCE */
-    bool is_usable;    /* it lacks nothing */
-    bool is_chosen;    /* by the options; of several the first */
-    char state[24];    /* "active", "down", … */
-    char layer[16];    /* "ethernet", "infiniband" */
-    char transport[4]; /* "RC", or "" */
-    uint32_t mtu;      /* bytes */
-    int gid_index;     /* that would be used; -1: none */
-    char gid_kind[12]; /* "RoCE v2", "RoCE v1", "IB" */
-    char address[48];  /* of that GID, as an IP address */
-    char lacks[200];   /* what has to be done about it; "": nothing */
+    bool is_software;    /* the kernel's own: Soft-RoCE */
+    bool is_usable;      /* it lacks nothing */
+    bool is_chosen;      /* by the options; of several the first */
+    char state[24];      /* "active", "down", … */
+    char layer[16];      /* "ethernet", "infiniband" */
+    bool has_rc, has_uc; /* kinds of queue pairs; told of in lists */
+    char transport[4];   /* the kind that would be used: "RC", "UC", or "" */
+    uint32_t mtu;        /* bytes */
+    int gid_index;       /* that would be used; -1: none */
+    char gid_kind[12];   /* "RoCE v2", "RoCE v1", "IB" */
+    char address[48];    /* of that GID, as an IP address */
+    char lacks[200];     /* what has to be done about it; "": nothing */
 };
 
 /* Whether this build has it.  Any thread. */

@@ -12,11 +12,12 @@
  *
  * What somebody waits for (writes, notices, goodbyes, hellos) is acknowledged at the end of the
  * turn, all else with what goes the other way.  One that is lost is found by the next, which is
- * out of turn; behind the last one the sender asks for a word, and that question is the next.
+ * out of turn; behind the last one the sender asks for a word, and that question is the next.  A
+ * cable that does not lead, and is silent while the peer answers over the one that does, is dead.
  */
 #include "rdma/link.h"
 
-enum { ASK_MIN_MS = 100, ASK_MAX_MS = 1600 };
+enum { ASK_MIN_MS = 100, ASK_LEAD_MS = 400, ASK_MAX_MS = 1600 };
 
 /* Somebody waits for its end. */
 static bool is_awaited(uint8_t kind)
@@ -47,17 +48,16 @@ static void start_asking(struct tci_rdma_link *link)
 
 void tci_rdma_note_sent(struct tci_rdma_link *link, bool is_ack)
 {
-    if (!link->is_uc)
-        return;
     if (!tci_rdma_owes(link))
         link->owed = link->told; /* stays near: numbers begin anew one day */
-    if (is_ack)
+    if (!link->is_uc || is_ack)
         return;
     link->spoken = link->sent;
     if (link->ask.heap_at != 0)
         return;
     link->ask_ms = ASK_MIN_MS;
     link->asked = link->acked;
+    link->lead_asked_ns = 0;
     start_asking(link);
 }
 
@@ -69,12 +69,28 @@ void tci_rdma_owe(struct tci_rdma_link *link, bool is_awaited_there)
 
 void tci_rdma_owe_record(struct tci_rdma_link *link, uint8_t kind)
 {
-    tci_rdma_owe(link, is_awaited(kind));
+    if (kind == TCI_RDMA_ASK) /* it may ask for another cable's sake, whatever this one is */
+        link->owed = link->taken + 1;
+    else
+        tci_rdma_owe(link, is_awaited(kind));
 }
 
 bool tci_rdma_owes(const struct tci_rdma_link *link)
 {
-    return link->is_uc && (int32_t)(link->owed - link->told) > 0;
+    return (int32_t)(link->owed - link->told) > 0;
+}
+
+/* It does not lead, and nothing comes back: whether the peer would answer is seen over the one that
+ * leads. */
+static void look_at_side(struct tci_rdma_link *link)
+{
+    struct tci_rdma_link *lead = tci_rdma_lead(link->rdma, link->peer)->links[link->peer];
+    struct tci_rdma_head head = {.kind = TCI_RDMA_ASK};
+
+    if (link->lead_asked_ns != 0 && lead->read_ns > link->lead_asked_ns)
+        tci_rdma_link_break(link, "nothing comes back over it (UC): look at the cable");
+    else if (link->ask_ms >= ASK_LEAD_MS && tci_rdma_put(lead, &head, NULL))
+        link->lead_asked_ns = link->rdma->exec->ops->now_ns(link->rdma->exec);
 }
 
 /* While there is an answer to each, or messages go on, it is asked as often; else more seldom. */
@@ -89,6 +105,11 @@ void tci_rdma_on_ask_timer(struct tci_timer *timer)
     link->ask_ms = is_silent ? tci_min(2 * link->ask_ms, ASK_MAX_MS) : ASK_MIN_MS;
     link->asked = link->acked;
     start_asking(link);
-    if (is_silent)
-        (void)tci_rdma_put(link, &head, NULL);
+    if (!is_silent) {
+        link->lead_asked_ns = 0;
+        return;
+    }
+    (void)tci_rdma_put(link, &head, NULL);
+    if (link->state == TCI_RDMA_NEAR && tci_rdma_may_fail(link))
+        look_at_side(link);
 }

@@ -61,7 +61,8 @@ struct tci_rdma *rdma_net_cable(const struct net *net, uint32_t rank, int cable)
 }
 
 /* Ranks have them in different orders. */
-static void open_cables(struct net *net, size_t eager_bytes, int count, bool encrypts)
+static void open_cables(struct net *net, size_t eager_bytes, int count, bool encrypts,
+                        const char *settings)
 {
     for (uint32_t i = 0; i < net->size; i++)
         for (int k = 0; k < count; k++) {
@@ -75,7 +76,7 @@ static void open_cables(struct net *net, size_t eager_bytes, int count, bool enc
 
             memset(cable_to, cable, sizeof(cable_to));
             config.sibling = k > 0 ? node->transport : NULL;
-            assert_true(tci_rdma_options_parse("1", &config.options));
+            assert_true(tci_rdma_options_parse(settings, &config.options));
             snprintf(config.options.device, sizeof(config.options.device), "fake%d", cable);
             node->transport = tci_rdma_open(net->loop, &net->context, node->transport, &config);
             assert_true(tci_rdma_is(node->transport));
@@ -85,13 +86,25 @@ static void open_cables(struct net *net, size_t eager_bytes, int count, bool enc
 void rdma_net_open_cables(struct net *net, size_t eager_bytes)
 {
     tcp_net_open(net, eager_bytes);
-    open_cables(net, eager_bytes, 2, false);
+    open_cables(net, eager_bytes, 2, false, "1");
 }
 
 void rdma_net_open_sealed_cables(struct net *net, size_t eager_bytes)
 {
     tcp_net_open_sealed(net, eager_bytes);
-    open_cables(net, eager_bytes, RDMA_NET_CABLES, true);
+    open_cables(net, eager_bytes, RDMA_NET_CABLES, true, "1");
+}
+
+void rdma_net_open_uc_cables(struct net *net, size_t eager_bytes)
+{
+    tcp_net_open(net, eager_bytes);
+    open_cables(net, eager_bytes, 2, false, "1,service=uc");
+}
+
+void rdma_net_open_sealed_uc_cables(struct net *net, size_t eager_bytes)
+{
+    tcp_net_open_sealed(net, eager_bytes);
+    open_cables(net, eager_bytes, RDMA_NET_CABLES, true, "1,service=uc");
 }
 
 void rdma_net_open(struct net *net, size_t eager_bytes)

@@ -126,7 +126,40 @@ case_tcinfo()
     listed=$(TCDIST_RDMA=1 "$build/tools/tcinfo") || return
     echo "$listed"
     [[ $(grep -c 'port 1: active, ethernet, RC, MTU 4096, software' <<<"$listed") -ge 2 ]] &&
+        grep -q 'queue pairs: RC, UC' <<<"$listed" &&
         grep -q 'GID 1, RoCE v2, 10.77.0.1' <<<"$listed"
+}
+
+# note TEXT: shown with the case, also when it passes.
+note() { printf '# %s\n' "$*" | tee -a "$work/notes"; }
+
+# What must hold, in one boot: a small all-reduce in 1.5 round trips of ib_send_lat, and 0.8 of the
+# rate of ib_write_bw with 8 MiB.  Figures are noted; what fails is out of all proportion, since both
+# are of an emulated machine whose processors others use, too.
+case_latency()
+{
+    local theirs ours
+    theirs=$(between ib_send_lat -x 1 -n 1000 -s 8 | awk '$1 == 8 { print 2 * $5 }')
+    ranks 2 "$build/tests/rdma_latency" 1000
+    await_ranks || return
+    ours=$(sed -n 's/^all-reduce \([0-9.]*\) us.*/\1/p' "$work/rank.0")
+    [[ -n $theirs && -n $ours ]] || fail "round trip '$theirs', $(<"$work/rank.0")" || return
+    note "$(awk "BEGIN { printf \"round trip %.1f us, all-reduce %.1f us: %.2f times\", \
+        $theirs, $ours, $ours / $theirs }")"
+    awk "BEGIN { exit !($ours < 6 * $theirs) }"
+}
+
+case_bandwidth()
+{
+    local theirs ours
+    theirs=$(between ib_write_bw -x 1 -n 20 -s 8388608 | awk '$1 == 8388608 { print $4 }')
+    ranks 2 "$build/${perf[0]}" "${perf[@]:1}" -b 8M -e 8M -n 20 --op broadcast
+    await_ranks || return
+    ours=$(awk '$1 == 8388608 { print 8e6 / $6 }' "$work/rank.0")
+    [[ -n $theirs && -n $ours ]] || fail "ib_write_bw '$theirs', $(<"$work/rank.0")" || return
+    note "$(awk "BEGIN { printf \"ib_write_bw %.1f MiB/s, 8 MiB %.1f MiB/s: %.2f times\", \
+        $theirs, $ours, $ours / $theirs }")"
+    awk "BEGIN { exit !($ours > 0.3 * $theirs) }"
 }
 
 # Every element of every result is compared, and it was RDMA.
@@ -386,6 +419,7 @@ case_cable_down()
 run_case()
 {
     local begin status
+    : >"$work/notes"
     begin=$(date +%s%N)
     "case_$1" >"$work/$1.log" 2>&1
     status=$?
@@ -400,6 +434,7 @@ run_case()
         return 1
     fi
     printf 'ok %s (%d ms)\n' "$1" "$((($(date +%s%N) - begin) / 1000000))"
+    sed 's/^/  /' "$work/notes"
 }
 
 cases=("$@")

@@ -20,6 +20,8 @@ void rdma_net_open_sealed_uc(struct net *net, size_t eager_bytes);
 enum { RDMA_NET_CABLES = 4 };
 void rdma_net_open_cables(struct net *net, size_t eager_bytes);
 void rdma_net_open_sealed_cables(struct net *net, size_t eager_bytes);
+void rdma_net_open_uc_cables(struct net *net, size_t eager_bytes);
+void rdma_net_open_sealed_uc_cables(struct net *net, size_t eager_bytes);
 /* The devices of these, before they are opened. */
 void rdma_net_setup_cables(void);
 /* A rank's transport of a cable to rank 0, or of rank 0's to rank 1. */

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "launch/jaccl.h"
 #include "net/addr.h"
 #include "rdma/rdma.h"
 
@@ -93,6 +94,8 @@ struct environment_facts {
     char launcher[64], launcher_variables[256], others[256];
     int rank, size;
     char rendezvous[512];
+    const char *device_file; /* of the launcher: which devices lead where; NULL: none */
+    struct tci_jaccl cables; /* owned: by that file */
 };
 
 bool find_environment(struct environment_facts *environment);

@@ -61,6 +61,8 @@ static cJSON *new_port(const struct tci_rdma_port_info *port)
     cJSON_AddStringToObject(item, "state", port->state);
     cJSON_AddStringToObject(item, "layer", port->layer);
     cJSON_AddStringToObject(item, "transport", port->transport);
+    cJSON_AddBoolToObject(item, "rc", port->has_rc);
+    cJSON_AddBoolToObject(item, "uc", port->has_uc);
     cJSON_AddNumberToObject(item, "mtu", port->mtu);
     cJSON_AddNumberToObject(item, "gid_index", port->gid_index);
     cJSON_AddStringToObject(item, "gid_kind", port->gid_kind);
@@ -72,7 +74,32 @@ static cJSON *new_port(const struct tci_rdma_port_info *port)
     return item;
 }
 
-static void add_rdma(cJSON *document, const struct rdma_facts *rdma)
+/* An entry a rank to which cables lead. */
+static void add_cables(cJSON *object, const struct environment_facts *environment)
+{
+    const struct tci_jaccl *jaccl = &environment->cables;
+    cJSON *list = cJSON_AddArrayToObject(object, "cables");
+
+    cJSON_AddStringToObject(object, "device_file",
+                            environment->device_file != NULL ? environment->device_file : "");
+    cJSON_AddBoolToObject(object, "ring", jaccl->is_ring);
+    for (uint32_t rank = 0; rank < jaccl->size; rank++) {
+        const struct tci_cables *cables = &jaccl->cables[rank];
+        cJSON *item, *devices;
+
+        if (cables->count == 0)
+            continue;
+        item = cJSON_CreateObject();
+        cJSON_AddNumberToObject(item, "rank", rank);
+        devices = cJSON_AddArrayToObject(item, "devices");
+        for (int i = 0; i < cables->count; i++)
+            cJSON_AddItemToArray(devices, cJSON_CreateString(cables->device[i]));
+        cJSON_AddItemToArray(list, item);
+    }
+}
+
+static void add_rdma(cJSON *document, const struct rdma_facts *rdma,
+                     const struct environment_facts *environment)
 {
     cJSON *object = cJSON_AddObjectToObject(document, "rdma");
     cJSON *ports = cJSON_AddArrayToObject(object, "ports");
@@ -81,6 +108,7 @@ static void add_rdma(cJSON *document, const struct rdma_facts *rdma)
     cJSON_AddStringToObject(object, "why_none", rdma->why != NULL ? rdma->why : "");
     for (size_t p = 0; p < rdma->count; p++)
         cJSON_AddItemToArray(ports, new_port(&rdma->ports[p]));
+    add_cables(object, environment);
 }
 
 /* No limit is null. */
@@ -145,7 +173,7 @@ bool print_json(const struct facts *facts)
 
     add_build(document, &facts->build);
     add_interfaces(document, &facts->interfaces);
-    add_rdma(document, &facts->rdma);
+    add_rdma(document, &facts->rdma, &facts->environment);
     add_memory(document, &facts->memory);
     add_environment(document, &facts->environment);
     text = cJSON_Print(document);

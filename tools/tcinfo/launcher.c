@@ -5,6 +5,16 @@
 #include "facts.h"
 #include "launch/launch.h"
 
+static void find_cables(struct environment_facts *environment, const struct tci_launch *launch)
+{
+    struct tci_jaccl_asked asked = {
+        .name = launch->devices, .rank = launch->rank, .prefers_ring = launch->prefers_ring};
+    struct tci_error error = {.pub = {.status = TC_OK}};
+
+    if (asked.name != NULL && tci_jaccl_load(&asked, &environment->cables, &error) == TC_OK)
+        environment->device_file = asked.name;
+}
+
 void find_launcher(struct environment_facts *environment)
 {
     struct tci_error error = {.pub = {.status = TC_OK}};
@@ -23,4 +33,5 @@ void find_launcher(struct environment_facts *environment)
              launch.variables);
     snprintf(environment->others, sizeof(environment->others), "%s", launch.others);
     snprintf(environment->rendezvous, sizeof(environment->rendezvous), "%s", launch.url);
+    find_cables(environment, &launch);
 }

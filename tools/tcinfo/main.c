@@ -49,6 +49,7 @@ void free_facts(struct facts *facts)
     tci_free(facts->interfaces.at);
     tci_free(facts->rdma.ports);
     tci_free(facts->environment.at);
+    tci_jaccl_fini(&facts->environment.cables);
 }
 
 int main(int argc, char **argv)

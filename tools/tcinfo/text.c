@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/reduce.h"
 #include "facts.h"
@@ -48,19 +49,65 @@ static void print_port(const struct tci_rdma_port_info *port)
     if (port->layer[0] != '\0')
         printf(", %s, %s, MTU %" PRIu32, port->layer, port->transport, port->mtu);
     printf("%s%s\n", port->is_software ? ", software" : "", port->is_chosen ? " (used)" : "");
+    if (port->has_rc || port->has_uc)
+        printf("    queue pairs: %s%s%s\n", port->has_rc ? "RC" : "",
+               port->has_rc && port->has_uc ? ", " : "", port->has_uc ? "UC" : "");
     if (port->gid_index >= 0)
         printf("    GID %d, %s, %s\n", port->gid_index, port->gid_kind, port->address);
     if (port->lacks[0] != '\0')
         printf("    not used: %s\n", port->lacks);
 }
 
-static void print_rdma(const struct rdma_facts *rdma)
+/* Its first port, which is the one that a device file means. */
+static const struct tci_rdma_port_info *find_device(const struct rdma_facts *rdma, const char *name)
+{
+    for (size_t p = 0; p < rdma->count; p++)
+        if (strcmp(rdma->ports[p].device, name) == 0)
+            return &rdma->ports[p];
+    return NULL;
+}
+
+static void print_cable(const struct rdma_facts *rdma, const char *device)
+{
+    const struct tci_rdma_port_info *port = find_device(rdma, device);
+
+    printf(" %s", device);
+    if (port == NULL)
+        printf(" (not there)");
+    else if (strncmp(port->state, "active", strlen("active")) != 0)
+        printf(" (%s)", port->state[0] != '\0' ? port->state : "unknown");
+}
+
+static void print_cables(const struct rdma_facts *rdma, const struct environment_facts *environment)
+{
+    const struct tci_jaccl *jaccl = &environment->cables;
+
+    if (environment->device_file == NULL)
+        return;
+    printf("  cables of rank %d, in a %s of %" PRIu32 " ranks, by %s\n", environment->rank,
+           jaccl->is_ring ? "ring" : "mesh", jaccl->size, environment->device_file);
+    for (uint32_t rank = 0; rank < jaccl->size; rank++) {
+        const struct tci_cables *cables = &jaccl->cables[rank];
+
+        if (cables->count == 0)
+            continue;
+        printf("    to rank %" PRIu32 ":", rank);
+        for (int i = 0; i < cables->count; i++) {
+            printf("%s", i > 0 ? "," : "");
+            print_cable(rdma, cables->device[i]);
+        }
+        printf("\n");
+    }
+}
+
+static void print_rdma(const struct rdma_facts *rdma, const struct environment_facts *environment)
 {
     printf("\nRDMA (TCDIST_RDMA: %s)\n", rdma->settings);
     for (size_t p = 0; p < rdma->count; p++)
         print_port(&rdma->ports[p]);
     if (rdma->why != NULL)
         printf("  %s\n", rdma->why);
+    print_cables(rdma, environment);
 }
 
 static void print_limit(const char *name, uint64_t limit, const char *unit)
@@ -132,7 +179,7 @@ void print_text(const struct facts *facts)
 {
     print_build(&facts->build);
     print_interfaces(&facts->interfaces);
-    print_rdma(&facts->rdma);
+    print_rdma(&facts->rdma, &facts->environment);
     print_memory(&facts->memory);
     print_environment(&facts->environment);
 }
