@@ -134,7 +134,7 @@ case_tcinfo()
 note() { printf '# %s\n' "$*" | tee -a "$work/notes"; }
 
 # What must hold, in one boot: a small all-reduce in 1.5 round trips of ib_send_lat, and 0.8 of the
-# rate of ib_write_bw with 8 MiB.  Figures are noted; what fails is out of all proportion, since both
+# rate of ib_write_bw with 8 MiB.  Figures are noted; what fails is out of all proportion, as both
 # are of an emulated machine whose processors others use, too.
 case_latency()
 {
