@@ -1,0 +1,163 @@
+/* test_rdma_guest.c - a group over RDMA is a good guest: idle it rests, busy its host goes on. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 120, needs libibverbs, serial */
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include <sodium.h>
+
+#include "core/base.h"
+#include "fake_verbs/fake.h"
+#include "support/threads.h"
+#include "support/world.h"
+
+enum { RANKS = 2, COUNT = 4 << 20, ROUNDS = 8 };
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { HELD_MAX_MS = 100 };
+#else
+enum { HELD_MAX_MS = 5 };
+#endif
+
+static struct world world;
+
+static uint64_t clock_ns(clockid_t id)
+{
+    struct timespec now;
+
+    clock_gettime(id, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void open_world(int mode)
+{
+    tc_config config;
+
+    fake_setup_usual();
+    tc_config_default(&config);
+    config.loop_mode = mode;
+    world_open(&world, RANKS, &config);
+}
+
+static void close_world(void)
+{
+    world_close(&world);
+    assert_true(fake_counts().sends > 0);
+    assert_int_equal(fake_counts().qps, 0);
+    assert_int_equal(fake_counts().mistakes, 0);
+}
+
+static tc_future *start(int rank, const float *in, float *out, size_t count)
+{
+    return tc_allreduce_async(world.group[rank], 1, in, out, count, TC_DTYPE_F32, TC_REDUCE_SUM,
+                              NULL);
+}
+
+/* They meet over RDMA by this. */
+static void sum_once(void)
+{
+    static const float in[2] = {1, 2};
+    static float out[RANKS][2];
+    tc_future *futures[RANKS];
+
+    for (int r = 0; r < RANKS; r++)
+        futures[r] = start(r, in, out[r], 2);
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(world_wait(&world, futures[r]), TC_OK);
+        tc_future_release(futures[r]);
+    }
+}
+
+/* Both ranks are in this process, each with the thread of its context. */
+static void idle_it_takes_no_processor_time_and_one_thread(void **state)
+{
+    unsigned before = count_threads();
+    uint64_t began_ns, took_ns;
+
+    (void)state;
+    open_world(TC_LOOP_THREAD);
+    sum_once();
+    assert_int_equal(count_threads(), before + RANKS);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    began_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
+    took_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - began_ns;
+    print_message("%.3f ms of processor time in 2 s\n", (double)took_ns * 1e-6);
+    assert_true(took_ns < 20 * TCI_NS_PER_MS);
+    close_world();
+}
+
+/* What a host's loop does: wait for both, and let each on.  The longest that one has held it, in
+ * time of the processor, since a machine that is busy is nobody's fault. */
+static uint64_t turn_host(void)
+{
+    struct pollfd polls[RANKS];
+    uint64_t longest_ns = 0;
+
+    for (int r = 0; r < RANKS; r++)
+        polls[r] = (struct pollfd){.fd = tc_fd(world.context[r]), .events = POLLIN};
+    (void)poll(polls, RANKS, 1);
+    for (int r = 0; r < RANKS; r++) {
+        uint64_t began_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+        assert_int_equal(tc_dispatch(world.context[r]), TC_OK);
+        longest_ns = tci_max(longest_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns);
+    }
+    return longest_ns;
+}
+
+static void busy_it_holds_its_hosts_loop_for_less_than_a_tick(void **state)
+{
+    float *in = calloc(COUNT, sizeof(*in)), *out = calloc((size_t)RANKS * COUNT, sizeof(*out));
+    uint64_t longest_ns = 0, before = count_threads();
+
+    (void)state;
+    assert_true(in != NULL && out != NULL);
+    open_world(TC_LOOP_HOST);
+    sum_once();
+    for (int round = 0; round < ROUNDS; round++) {
+        tc_future *futures[RANKS];
+
+        for (int r = 0; r < RANKS; r++)
+            futures[r] = start(r, in, out + (size_t)r * COUNT, COUNT);
+        for (int r = 0; r < RANKS; r++)
+            while (tc_future_test(futures[r]) == TC_PENDING) {
+                uint64_t held_ns = turn_host();
+
+                if (round > 0) /* in the first one the system gives out the memory */
+                    longest_ns = tci_max(longest_ns, held_ns);
+            }
+        for (int r = 0; r < RANKS; r++) {
+            assert_int_equal(tc_future_test(futures[r]), TC_OK);
+            tc_future_release(futures[r]);
+        }
+    }
+    print_message("the loop was held for %.3f ms at most\n", (double)longest_ns * 1e-6);
+    assert_int_equal(count_threads(), before);
+    assert_true(longest_ns < HELD_MAX_MS * TCI_NS_PER_MS);
+    close_world();
+    free(in);
+    free(out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(idle_it_takes_no_processor_time_and_one_thread),
+        cmocka_unit_test(busy_it_holds_its_hosts_loop_for_less_than_a_tick),
+    };
+
+    if (sodium_init() < 0)
+        return 1;
+    setenv("TCDIST_SHM", "0", 1);
+    setenv("TCDIST_RDMA", "1", 1);
+    tci_verbs_put(&fake_verbs);
+    return cmocka_run_group_tests_name("rdma guest", tests, NULL, NULL);
+}
