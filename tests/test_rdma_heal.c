@@ -552,7 +552,7 @@ int main(void)
         CASE(a_path_that_stays_dead_is_named, open_shortly),
         CASE(a_work_request_that_always_fails_is_named, open_shortly),
         CASE(a_peer_that_has_ended_is_not_waited_for, open_plain),
-        CASE(without_another_queue_pair_the_peer_is_lost, open_plain),
+        CASE(without_another_queue_pair_the_peer_is_lost, open_shortly),
         CASE(what_would_only_fail_again_is_not_tried, open_plain),
         CASE(words_out_of_turn_do_no_harm, open_plain),
     };

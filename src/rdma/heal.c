@@ -87,22 +87,46 @@ void tci_rdma_heal_begin(struct tci_rdma_link *link, const char *cause)
 
 /* ---- It is made again ---- */
 
-static void offer(struct tci_rdma_link *link)
-{
-    const char *why = tci_rdma_qp_open_again(link);
-
-    if (why != NULL)
-        tci_rdma_link_lose_for(link, why);
-    else
-        tci_rdma_tell_card(link, TCI_RDMA_OFFER);
-}
-
 static void lose(struct tci_rdma_link *link)
 {
     char why[sizeof(link->why_far)];
 
     snprintf(why, sizeof(why), "%s", link->why_far);
     tci_rdma_link_lose_for(link, why);
+}
+
+static void try_later(struct tci_rdma_link *link)
+{
+    uint64_t pause_ms = tci_min((uint64_t)TRY_MIN_MS << link->heal.tries, TRY_MAX_MS);
+    uint64_t end_ns = link->heal.begun_ns + link->rdma->heal_ns;
+
+    wait_until(link, tci_min(now_ns(link) + pause_ms * TCI_NS_PER_MS, end_ns));
+}
+
+static void note_vain_try(struct tci_rdma_link *link)
+{
+    link->heal.tries += link->heal.tries < TRIES_SHIFT;
+}
+
+/* A port that is down may have no address, nor a device memory, for now. */
+static void offer(struct tci_rdma_link *link)
+{
+    const char *why = tci_rdma_qp_open_again(link);
+
+    if (why == NULL) {
+        tci_rdma_tell_card(link, TCI_RDMA_OFFER);
+        return;
+    }
+    snprintf(link->why_far, sizeof(link->why_far), "%s", why);
+    note_vain_try(link);
+    try_later(link);
+}
+
+/* The other end has one already, so both begin anew. */
+static void give_up_pair(struct tci_rdma_link *link, const char *why)
+{
+    link->has_had = false;
+    tci_rdma_heal_begin(link, why);
 }
 
 /* What the peer has had since the last failure shows that the way was free. */
@@ -112,7 +136,7 @@ static void note_try(struct tci_rdma_link *link)
     struct tci_rdma_heal *heal = &link->heal;
 
     if (heal->since_ns != 0 && heal->done == link->works_done) {
-        heal->tries += heal->tries < TRIES_SHIFT;
+        note_vain_try(link);
         return;
     }
     heal->since_ns = heal->begun_ns;
@@ -126,25 +150,21 @@ static void note_try(struct tci_rdma_link *link)
 
 void tci_rdma_heal_on(struct tci_rdma_link *link)
 {
-    uint64_t now = now_ns(link), end_ns, pause_ms;
-
     if (!tci_rdma_use_count(link)) {
         tci_rdma_link_lose(link, "has a device that has lost what it had acknowledged (RDMA)");
         return;
     }
     note_try(link);
-    end_ns = link->heal.since_ns + link->rdma->heal_ns;
-    if (now >= end_ns) {
+    if (now_ns(link) >= link->heal.since_ns + link->rdma->heal_ns) {
         lose(link);
         return;
     }
-    pause_ms = tci_min((uint64_t)TRY_MIN_MS << link->heal.tries, TRY_MAX_MS);
     if (link->rdma->rank > link->peer)
         return;
     if (link->heal.tries == 0)
         offer(link);
     else
-        wait_until(link, tci_min(now + pause_ms * TCI_NS_PER_MS, end_ns));
+        try_later(link);
 }
 
 /* The word that is said first shows each end that the way of the other one is free. */
@@ -170,7 +190,7 @@ static void accept_card(struct tci_rdma_link *link, const struct tci_rdma_card *
     if (why == NULL)
         why = tci_rdma_qp_connect(link, card);
     if (why != NULL)
-        tci_rdma_link_lose_for(link, why);
+        give_up_pair(link, why);
     else
         tci_rdma_tell_card(link, TCI_RDMA_ACCEPT);
 }
@@ -180,7 +200,7 @@ static void use_card(struct tci_rdma_link *link, const struct tci_rdma_card *car
     const char *why = tci_rdma_qp_connect(link, card);
 
     if (why != NULL) {
-        tci_rdma_link_lose_for(link, why);
+        give_up_pair(link, why);
         return;
     }
     tci_rdma_tell_connected(link);

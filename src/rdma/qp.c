@@ -83,7 +83,7 @@ static const char *open_pair(struct tci_rdma_link *link, bool wants_uc)
 static void begin(struct tci_rdma_link *link)
 {
     link->generation = ++link->rdma->generations;
-    link->is_drained = link->is_stopped = link->has_waited = link->has_had = false;
+    link->is_drained = link->is_stopped = link->has_waited = false;
     if (!tci_random(&link->psn, sizeof(link->psn)))
         link->psn = 0x5a5a5a ^ link->peer;
     link->psn &= 0xffffff;
@@ -106,8 +106,15 @@ const char *tci_rdma_qp_open(struct tci_rdma_link *link, bool wants_uc)
 const char *tci_rdma_qp_open_again(struct tci_rdma_link *link)
 {
     TC_ASSERT(link->qp == NULL && link->in != NULL);
+    const char *why;
+
     begin(link);
-    return make_of(link, IBV_QPT_RC) ? set_up(link) : no_pair;
+    why = make_of(link, IBV_QPT_RC) ? set_up(link) : no_pair;
+    if (why != NULL)
+        tci_rdma_qp_destroy(link);
+    else
+        link->has_had = false;
+    return why;
 }
 
 void tci_rdma_qp_stop(struct tci_rdma_link *link)
