@@ -122,11 +122,15 @@ static void offer(struct tci_rdma_link *link)
     try_later(link);
 }
 
-/* The other end has one already, so both begin anew. */
+/* The other end has one already, so both begin anew.  That it cannot be connected is no cause, but
+ * comes of the one that was first. */
 static void give_up_pair(struct tci_rdma_link *link, const char *why)
 {
+    char first[sizeof(link->why_far)];
+
+    snprintf(first, sizeof(first), "%s", link->why_far);
     link->has_had = false;
-    tci_rdma_heal_begin(link, why);
+    tci_rdma_heal_begin(link, why != NULL ? why : first);
 }
 
 /* What the peer has had since the last failure shows that the way was free. */
@@ -187,9 +191,7 @@ static void accept_card(struct tci_rdma_link *link, const struct tci_rdma_card *
 {
     const char *why = tci_rdma_qp_open_again(link);
 
-    if (why == NULL)
-        why = tci_rdma_qp_connect(link, card);
-    if (why != NULL)
+    if (why != NULL || tci_rdma_qp_connect(link, card) != NULL)
         give_up_pair(link, why);
     else
         tci_rdma_tell_card(link, TCI_RDMA_ACCEPT);
@@ -197,10 +199,8 @@ static void accept_card(struct tci_rdma_link *link, const struct tci_rdma_card *
 
 static void use_card(struct tci_rdma_link *link, const struct tci_rdma_card *card)
 {
-    const char *why = tci_rdma_qp_connect(link, card);
-
-    if (why != NULL) {
-        give_up_pair(link, why);
+    if (tci_rdma_qp_connect(link, card) != NULL) {
+        give_up_pair(link, NULL);
         return;
     }
     tci_rdma_tell_connected(link);

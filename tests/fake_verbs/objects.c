@@ -512,6 +512,11 @@ static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
         unlock();
         return EINVAL;
     }
+    if (to == IBV_QPS_RTR &&
+        ((struct fake_context *)base->context)->device->state != IBV_PORT_ACTIVE) {
+        unlock();
+        return ENETUNREACH; /* as Soft-RoCE, which looks for the way to its peer then */
+    }
     if (to == IBV_QPS_RTR) {
         qp->attr.dest_qp_num = attr->dest_qp_num;
         qp->attr.rq_psn = attr->rq_psn;
