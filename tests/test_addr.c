@@ -36,6 +36,7 @@ static void urls_are_cut_in_their_parts(void **state)
         {"tcp://[::1]:29500", TCI_SCHEME_TCP, "::1", 29500},
         {"tcp://[fe80::1%eth0]:4100", TCI_SCHEME_TCP, "fe80::1%eth0", 4100},
         {"tcp://[fe80::1%25eth0]:4100", TCI_SCHEME_TCP, "fe80::1%eth0", 4100},
+        {"tcp://[fe80::1%2525ee]:4100", TCI_SCHEME_TCP, "fe80::1%25ee", 4100},
         {"tcp://[fe80::1%25]:4100", TCI_SCHEME_TCP, "fe80::1%25", 4100},
         {"tcp://[::ffff:10.0.0.7]:04100", TCI_SCHEME_TCP, "::ffff:10.0.0.7", 4100},
         {"rdma://10.0.0.7:4100", TCI_SCHEME_TCP, "10.0.0.7", 4100},

@@ -33,15 +33,18 @@ static void try_url(const char *text)
     struct tci_url url, again;
     struct tci_error error = {0};
     char printed[sizeof(url.host) + 64];
-    bool is_ip6;
+    const char *scope;
+    int len;
 
     check_error(tci_url_parse(text, &url, &error), &error);
     if (error.pub.status != TC_OK || url.scheme != TCI_SCHEME_TCP)
         return;
     want(memchr(url.host, 0, sizeof(url.host)) != NULL && url.host[0] != '\0' && url.port != 0);
-    is_ip6 = strchr(url.host, ':') != NULL;
-    (void)snprintf(printed, sizeof(printed), "tcp://%s%s%s:%u", is_ip6 ? "[" : "", url.host,
-                   is_ip6 ? "]" : "", url.port);
+    scope = strchr(url.host, '%'); /* "%25" where it is written */
+    len = scope != NULL ? (int)(scope - url.host) : (int)strlen(url.host);
+    (void)snprintf(printed, sizeof(printed),
+                   strchr(url.host, ':') != NULL ? "tcp://[%.*s%s%s]:%u" : "tcp://%.*s%s%s:%u", len,
+                   url.host, scope != NULL ? "%25" : "", scope != NULL ? scope + 1 : "", url.port);
     want(tci_url_parse(printed, &again, &error) == TC_OK);
     want(strcmp(url.host, again.host) == 0 && url.port == again.port);
 }
