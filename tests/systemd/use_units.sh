@@ -79,15 +79,13 @@ case_a_job_trains()
 # As a user of its own who cannot write; one stop ends all ranks.
 case_a_stop_of_the_target_ends_all()
 {
-    local pid unit
+    local pid
     systemctl start "${ranks[@]}" && wait_for_training || return 1
     pid=$(property tcdist-rank@1 MainPID)
     [[ $(stat -c %u "/proc/$pid") -ge 61184 ]] || return 1
     ! nsenter --target "$pid" --mount -- touch /opt/job/file 2>/dev/null || return 1
-    systemctl stop tcdist-job.target || return 1
-    for unit in "${ranks[@]}"; do
-        [[ $(property "$unit" ActiveState) == inactive ]] || return 1
-    done
+    systemctl stop tcdist-job.target || return 1 # which waits for the target, not for its ranks
+    settle inactive "${ranks[@]}"
 }
 
 case_a_killed_rank_fails_the_others()
