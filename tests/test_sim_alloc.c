@@ -156,12 +156,83 @@ static void a_message_ahead_of_its_receive_arrives_or_is_missed(void **state)
     }
 }
 
+static void expect_explained(tc_status_t status)
+{
+    assert_true(status == TC_OK || status == TC_ERR_ALLOC || status == TC_ERR_TIMEOUT);
+}
+
+/* A send to oneself and its receive end, each by the other if not by itself. */
+static void a_send_to_itself_ends_with_its_receive(void **state)
+{
+    for (uint64_t n = 0, total = 0; n <= total; n++) {
+        struct sim_world *world = sim_world_new(1, NULL);
+        uint64_t before = tci_alloc_total();
+        float values[2] = {7, 0};
+        tc_future *send, *recv;
+
+        assert_non_null(world);
+        tci_alloc_fail_at(n, false);
+        send = tc_send_async(sim_group(world, 0), TC_TAG_ORDERED, &values[0], 1, TC_DTYPE_F32, 0,
+                             NULL);
+        sim_world_run(world, &send, 1, TCI_NS_PER_MS);
+        recv = tc_recv_async(sim_group(world, 0), TC_TAG_ORDERED, &values[1], 1, TC_DTYPE_F32, 0,
+                             NULL);
+        sim_world_idle(world);
+        tci_alloc_fail_at(0, 0);
+        total = tci_max(total, tci_alloc_total() - before);
+        expect_explained(tc_future_test(send));
+        expect_explained(tc_future_test(recv));
+        assert_true(tc_future_test(recv) != TC_OK || values[1] == values[0]);
+        tc_future_release(send);
+        tc_future_release(recv);
+        sim_world_free(world);
+    }
+    (void)state;
+}
+
+static tc_future *sum(struct sim_world *world, uint32_t rank, float *value)
+{
+    return tc_allreduce_async(sim_group(world, rank), TC_TAG_ORDERED, value, value, 1, TC_DTYPE_F32,
+                              TC_REDUCE_SUM, NULL);
+}
+
+/* Who has no memory for an ordered call that has begun says so to those who have not come yet. */
+static void an_ordered_call_without_memory_ends_for_all(void **state)
+{
+    for (uint64_t n = 0, total = 0; n <= total; n++) {
+        struct sim_world *world = sim_world_new(2, NULL);
+        uint64_t before = tci_alloc_total();
+        float values[2] = {1, 2};
+        tc_future *futures[2];
+        bool has_begun;
+
+        assert_non_null(world);
+        tci_alloc_fail_at(n, false);
+        futures[0] = sum(world, 0, &values[0]);
+        has_begun = tc_future_test(futures[0]) == TC_PENDING;
+        if (sim_world_run(world, futures, 1, TCI_NS_PER_MS))
+            sim_world_idle(world); /* all that it has told is known */
+        tci_alloc_fail_at(0, 0);
+        total = tci_max(total, tci_alloc_total() - before);
+        futures[1] = sum(world, 1, &values[1]);
+        sim_world_idle(world);
+        if (has_begun)
+            assert_int_equal(tc_future_test(futures[1]), tc_future_test(futures[0]));
+        tc_future_release(futures[0]);
+        tc_future_release(futures[1]);
+        sim_world_free(world);
+    }
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_allocation_fails),
         cmocka_unit_test(all_allocations_from_one_on_fail),
         cmocka_unit_test(a_message_ahead_of_its_receive_arrives_or_is_missed),
+        cmocka_unit_test(a_send_to_itself_ends_with_its_receive),
+        cmocka_unit_test(an_ordered_call_without_memory_ends_for_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -323,7 +323,7 @@ static struct tci_tag_name tag_name(const struct tci_op_args *args)
 }
 
 /* From here on it takes part in what is said of its tag.  A call of a sequence has none before;
- * NULL: there is no memory for it. */
+ * NULL: there is no memory for it, though its use is known, and the others hear of its end. */
 static void enroll(struct tci_op *op)
 {
     struct tci_comm *comm = op->comm;
@@ -339,7 +339,7 @@ static void enroll(struct tci_op *op)
     op->key = (struct tci_key){.tag = op->args.tag,
                                .group = comm->group,
                                .space = (uint8_t)op->args.space,
-                               .use = op->tag == NULL ? 0 : tci_tags_enter(op->tag, op)};
+                               .use = op->tag == NULL ? 1 : tci_tags_enter(op->tag, op)};
     comm->plan_name = op->args.plan_name;
     comm->beat.entered++;
     comm->last.name = op->args.name;

@@ -7,12 +7,14 @@
 
 #include "core/comm.h"
 
-/* The two have one tag under two names, since a tag is reserved once. */
+/* The two have one tag under two names, since a tag is reserved once.  One that fails may have none
+ * of its own. */
 static struct tci_tag *partner_tag(const struct tci_op *op)
 {
-    struct tci_tag_name name = op->tag->name;
+    struct tci_tag_name name = {.tag = op->args.tag,
+                                .peer = op->args.is_from_self ? op->comm->rank : TCI_SELF_RECV,
+                                .space = op->args.space};
 
-    name.peer = op->args.is_from_self ? op->comm->rank : TCI_SELF_RECV;
     return tci_tags_get(&op->comm->tags, &name);
 }
 
