@@ -48,10 +48,35 @@ static void tags_that_count_up_take_no_memory_anew(void **state)
     assert_int_equal(tci_alloc_live(), live);
 }
 
+/* Its number comes but once, so there is nothing to lose count of: late messages of one that has
+ * failed are told from all others. */
+static void calls_of_sequences_are_counted_when_tags_are_not(void **state)
+{
+    static int op; /* only its address counts */
+    struct tci_tag_name name = {7, TCI_ALL_PEERS, TCI_SPACE_ORDERED};
+    struct tci_tags tags;
+    struct tci_tag *entry;
+
+    (void)state;
+    tci_tags_init(&tags);
+    tags.has_forgotten = true;
+    use_tags(&tags, 0, 1, 0);
+    entry = tci_tags_take(&tags, &name);
+    assert_non_null(entry);
+    assert_int_equal(tci_tags_enter(entry, (struct tci_op *)(void *)&op), 1);
+    tci_tag_bury(entry, 1);
+    tci_tags_end(&tags, entry, true);
+    entry = tci_tags_find(&tags, &name);
+    assert_non_null(entry);
+    assert_true(tci_tag_is_dead(entry, 1));
+    tci_tags_fini(&tags);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tags_that_count_up_take_no_memory_anew),
+        cmocka_unit_test(calls_of_sequences_are_counted_when_tags_are_not),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

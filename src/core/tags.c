@@ -132,13 +132,15 @@ static uint64_t sequence_of(const struct tci_tag_name *name)
     return (uint64_t)name->space << 32 | (uint32_t)name->peer;
 }
 
+/* A call of a sequence has but one use, and nothing to forget. */
 static void recall_uses(struct tci_tags *tags, struct tci_tag *tag)
 {
     struct tci_use use = {0};
-    bool is_known = !tci_space_is_ordered(tag->name.space) &&
-                    tci_uses_find(&tags->past, sequence_of(&tag->name), tag->name.tag, &use);
+    bool is_single = tci_space_is_ordered(tag->name.space);
+    bool is_known =
+        !is_single && tci_uses_find(&tags->past, sequence_of(&tag->name), tag->name.tag, &use);
 
-    tag->is_counted = is_known ? use.count != 0 : !tags->has_forgotten;
+    tag->is_counted = is_known ? use.count != 0 : is_single || !tags->has_forgotten;
     tag->is_spent = !tag->is_counted && use.dead != 0;
     tag->uses = use.count;
     tag->dead_use = tag->is_counted ? use.dead : 0;
