@@ -174,6 +174,20 @@ static void what_ends_is_of_a_tag_a_peer_and_uses_so_far(void **state)
     assert_int_equal(match.early_count + match.credits_count + match.sends_count, 0);
 }
 
+/* A use that is not counted is the last of its tag, whatever a peer has counted. */
+static void what_is_not_counted_ends_all_uses(void **state)
+{
+    static struct tci_xfer xfers[8];
+    static struct tci_early earlies[8];
+    struct tci_key key = {.tag = 1};
+
+    (void)state;
+    fill(xfers, earlies);
+
+    assert_int_equal(end_all(&key, TCI_ALL_PEERS), 44);
+    assert_int_equal(match.early_count + match.credits_count, 4);
+}
+
 static bool is_of_second_use(void *arg, uint32_t peer, const struct tci_key *key,
                              const struct tci_call *call)
 {
@@ -252,6 +266,7 @@ int main(void)
         cmocka_unit_test(kinds_of_early_things_are_apart),
         cmocka_unit_test(a_walk_may_empty_the_tables),
         cmocka_unit_test(what_ends_is_of_a_tag_a_peer_and_uses_so_far),
+        cmocka_unit_test(what_is_not_counted_ends_all_uses),
         cmocka_unit_test(what_is_not_kept_is_dropped),
         cmocka_unit_test(a_transfer_is_added_where_it_belongs),
         cmocka_unit_test(bytes_in_order_are_copied_or_folded),

@@ -225,6 +225,40 @@ static void who_counts_uses_hears_that_another_refuses(void **state)
     sim_world_free(world);
 }
 
+/* Nor does it keep what they have sent it. */
+static void who_counts_no_uses_keeps_no_message_of_a_failed_one(void **state)
+{
+    for (uint64_t at = 0; at < 20000; at += 1000) {
+        struct sim_world *world = sim_world_new(MEMBERS, NULL);
+
+        forget_counts(world, MEMBERS - 1);
+        (void)fail_on_all(world, 9, at);
+        sim_world_idle(world);
+        assert_int_equal(sim_net_early(world->net), 0);
+        sim_world_free(world);
+    }
+    (void)state;
+}
+
+static void who_counts_no_uses_and_never_comes_keeps_no_message(void **state)
+{
+    struct sim_world *world = sim_world_new(MEMBERS, NULL);
+    tc_future *futures[MEMBERS - 1];
+    float data[MEMBERS] = {1, 1, 1, 1};
+
+    (void)state;
+    forget_counts(world, MEMBERS - 1);
+    for (uint32_t r = 0; r < MEMBERS - 1; r++)
+        futures[r] = sum(world, r, 9, &data[r]);
+    sim_world_run(world, futures, MEMBERS - 1, TCI_NS_PER_MS);
+    assert_int_not_equal(sim_net_early(world->net), 0);
+    tc_future_cancel(futures[0]);
+    end_all(world, futures, MEMBERS - 1, TC_ERR_CANCELLED);
+    sim_world_idle(world);
+    assert_int_equal(sim_net_early(world->net), 0);
+    sim_world_free(world);
+}
+
 /* Messages alone have made its tag known there. */
 static void who_has_not_entered_a_call_that_is_not_counted_is_named(void **state)
 {
@@ -254,6 +288,8 @@ int main(void)
         cmocka_unit_test(failed_ones_that_are_put_away_stay_apart),
         cmocka_unit_test(one_that_comes_as_the_others_fail_meets_no_later_call),
         cmocka_unit_test(who_counts_uses_hears_that_another_refuses),
+        cmocka_unit_test(who_counts_no_uses_keeps_no_message_of_a_failed_one),
+        cmocka_unit_test(who_counts_no_uses_and_never_comes_keeps_no_message),
         cmocka_unit_test(who_has_not_entered_a_call_that_is_not_counted_is_named),
     };
 

@@ -32,8 +32,9 @@ static bool admit(struct tci_transport_sink *sink, uint32_t peer, const struct t
 void tci_comm_ended(struct tci_comm *comm, uint32_t peer, const struct tci_notice *notice)
 {
     struct tci_tag_name name = tci_comm_tag_name(&notice->key, peer);
+    struct tci_key key = notice->key;
+    uint32_t use = key.use;
     struct tci_tag *tag;
-    uint32_t use = notice->key.use;
     struct tci_error error = {0};
 
     tci_inquest_close(comm, peer, &notice->key);
@@ -49,17 +50,14 @@ void tci_comm_ended(struct tci_comm *comm, uint32_t peer, const struct tci_notic
         tci_op_fail(tag->op, &error, false);
         return;
     }
-    if (!tag->is_counted) {
-        tci_tag_kill(tag, 0, &error); /* who has failed refuses all that follows */
-        return;
-    }
-    if (use == 0 || tag->uses >= use)
+    if (!tag->is_counted)
+        key.use = 0; /* who has failed refuses all that follows */
+    else if (use == 0 || tag->uses >= use)
         return; /* it was finished here, and that result stands; or it ends at its deadline */
-    tci_tag_kill(tag, use, &error);
-    if (tag->op == NULL && use == tag->uses + 1)
-        comm->transport->ops->abort(comm->transport, &notice->key,
-                                    tci_space_is_p2p(notice->key.space) ? (int)peer
-                                                                        : TCI_ALL_PEERS);
+    tci_tag_kill(tag, key.use, &error);
+    if (tag->op == NULL && (key.use == 0 || key.use == tag->uses + 1))
+        comm->transport->ops->abort(comm->transport, &key,
+                                    tci_space_is_p2p(key.space) ? (int)peer : TCI_ALL_PEERS);
 }
 
 /* Notices are handled in a turn of their own, for the same reason as a doom. */

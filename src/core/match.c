@@ -263,7 +263,7 @@ static void end_early(void *arg, struct tci_early *early)
     const struct ending *ending = arg;
 
     if (is_meant(ending, early->peer, &early->key) &&
-        (ending->key == NULL || (int32_t)(ending->key->use - early->key.use) >= 0))
+        (ending->key == NULL || !tci_key_is_later(&early->key, ending->key)))
         ending->ends->drop(ending->arg, early);
 }
 

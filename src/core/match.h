@@ -94,7 +94,7 @@ struct tci_match_ends {
     void (*drop)(void *arg, struct tci_early *early);
 };
 /* Ends all transfers of the key's tag with a peer, or with TCI_ALL_PEERS, and drops what came early
- * of uses up to the key's.  key NULL: of every tag. */
+ * of uses up to the key's, or of all if that is not counted.  key NULL: of every tag. */
 void tci_match_end(struct tci_match *match, const struct tci_match_ends *ends, void *arg,
                    const struct tci_key *key, int peer, tc_status_t status);
 /* Drops what came early and is not to be kept. */

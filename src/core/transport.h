@@ -243,7 +243,7 @@ struct tci_transport_ops {
     /* Every live transfer of (group, space, tag) with a peer, or with TCI_ALL_PEERS, completes now
      * with TC_ERR_CANCELLED, one in the middle without touching its memory any more; where a device
      * reads or writes that just now, as soon as it does not.  Early messages of it up to `use` are
-     * dropped. */
+     * dropped; all of them, if that is not counted. */
     void (*abort)(struct tci_transport *self, const struct tci_key *key, int peer);
     /* Tell a peer, over a link that is made if need be and allowed; copied; fire and forget. */
     void (*notify)(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice,

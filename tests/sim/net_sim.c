@@ -268,7 +268,7 @@ static void net_abort(struct tci_transport *self, const struct tci_key *key, int
 
         next = at->next;
         if ((peer == TCI_ALL_PEERS || msg->from == (uint32_t)peer) &&
-            tci_key_is_same_tag(&msg->key, key) && (int32_t)(key->use - msg->key.use) >= 0)
+            tci_key_is_same_tag(&msg->key, key) && !tci_key_is_later(&msg->key, key))
             sim_msg_drop(msg);
     }
 }
