@@ -113,6 +113,9 @@ function(tcdist_add_test source)
     if(lines MATCHES "single")
         set_tests_properties(${name} PROPERTIES LABELS single)
     endif()
+    if(lines MATCHES "single" AND TARGET ${name} AND TCDIST_SANITIZE STREQUAL "thread")
+        set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE) # by name, if one wants it
+    endif()
     if(lines MATCHES "also tcp" AND TARGET ${name})
         add_test(NAME ${name}_tcp
             COMMAND ${run_test} env TCDIST_SHM=0 $<TARGET_FILE:${name}>)
