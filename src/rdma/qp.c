@@ -255,7 +255,8 @@ const char *tci_rdma_qp_connect(struct tci_rdma_link *link, const struct tci_rdm
         return "it speaks of RDMA in another way: run the same version on all ranks";
     if (card->kind != own.kind)
         return "its address is of another kind (RoCE v1, v2 or InfiniBand): choose by gid=";
-    link->cables = (uint8_t)(card->cables & own.cables);
+    if (link->state != TCI_RDMA_HEALING) /* parts of messages go by them */
+        link->cables = (uint8_t)(card->cables & own.cables);
     link->mtu = 128u << mtu_of((unsigned)tci_min(card->mtu, own.mtu));
     if (!to_rtr(link, card) || !to_rts(link))
         return "its address cannot be reached from here by this device";

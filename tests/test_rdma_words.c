@@ -1,0 +1,148 @@
+/* test_rdma_words.c - what befalls, or is said of, a queue pair while it is away. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 300, needs libibverbs */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base.h"
+#include "fake_verbs/fake.h"
+#include "rdma/link.h"
+#include "support/rdma_flow.h"
+#include "support/rdma_net.h"
+#include "tcdist/log.h"
+
+enum { EAGER = 65536, MIB = 1 << 20 };
+
+static const struct net_subject two = {"2 cables", rdma_net_open_cables};
+
+static struct net net;
+
+static void open_again(const struct net_subject *subject)
+{
+    net_subject = subject;
+    rdma_net_setup_cables();
+    net_open(&net, 2, EAGER);
+}
+
+static int open_two(void **state)
+{
+    (void)state;
+    open_again(&two);
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    net_close(&net);
+    rdma_net_check_clean();
+    return 0;
+}
+
+static struct tci_rdma_link *link_of(uint32_t rank, int cable)
+{
+    return rdma_net_cable(&net, rank, cable)->links[1 - rank];
+}
+
+static unsigned losses(void)
+{
+    return net.nodes[0].losses + net.nodes[1].losses;
+}
+
+/* ---- What the peer says ---- */
+
+typedef void tell_fn(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice,
+                     bool may_link);
+
+static const struct tci_transport_ops *tcp_ops;
+
+static struct tci_transport *tcp_of(uint32_t rank)
+{
+    struct tci_transport *tcp = net.nodes[rank].transport;
+
+    while (tci_rdma_is(tcp))
+        tcp = tci_rdma_below(tcp);
+    return tcp;
+}
+
+static void let_notify(uint32_t rank, tell_fn *notify)
+{
+    static struct tci_transport_ops ops;
+
+    tcp_ops = tcp_of(rank)->ops;
+    ops = *tcp_ops;
+    ops.notify = notify;
+    tcp_of(rank)->ops = &ops;
+}
+
+static unsigned changed;
+
+/* The cards of queue pairs that are made again tell of one cable alone. */
+static void change_cables(struct tci_transport *self, uint32_t peer,
+                          const struct tci_notice *notice, bool may_link)
+{
+    struct tci_notice other = *notice;
+    uint64_t what = notice->arg & ((1 << TCI_RDMA_CABLE_SHIFT) - 1);
+    const char *at = notice->text;
+    char *to = other.text;
+
+    if (notice->kind == TCI_NOTICE_RDMA && (what == TCI_RDMA_OFFER || what == TCI_RDMA_ACCEPT)) {
+        for (int spaces = 0; spaces < 9; at++)
+            spaces += *at == ' ';
+        to += at - notice->text;
+        to[0] = '1';
+        changed++;
+    }
+    tcp_ops->notify(self, peer, &other, may_link);
+}
+
+/* It stands for what both have found out when they met: parts of messages are on their way. */
+static void a_card_of_other_cables_does_no_harm(void **state)
+{
+    for (uint32_t liar = 0; liar < 2; liar++) {
+        struct rdma_flow flow;
+
+        net_exchange(&net, MIB, 1);
+        fake_hold(true);
+        rdma_flow_start(&net, &flow, 2);
+        net_turns(&net, 2);
+        changed = 0;
+        let_notify(liar, change_cables);
+        tci_rdma_link_break(link_of(0, 0), tci_rdma_flushed);
+        while (net_stats(&net, 0).heals == 0 || net_stats(&net, 1).heals == 0)
+            net_turn(&net);
+        assert_int_equal(changed, 1);
+        for (int r = 0; r < 2; r++)
+            net_abort(&net, r, &flow.recv[r][0].xfer.key);
+        net_turns(&net, 2);
+        fake_hold(false);
+        rdma_flow_drop(&net, &flow);
+        net_exchange(&net, 3 * MIB, 3);
+        assert_int_equal(losses(), 0);
+        (void)close_all(state);
+        (void)open_two(state);
+    }
+}
+
+#define CASE(test, open) cmocka_unit_test_setup_teardown(test, open, close_all)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(a_card_of_other_cables_does_no_harm, open_two),
+    };
+
+    if (sodium_init() < 0)
+        return 1;
+    tci_verbs_put(&fake_verbs);
+    tc_log_set_level(TC_LOG_ERROR);
+    return cmocka_run_group_tests_name("rdma words", tests, NULL, NULL);
+}
