@@ -19,7 +19,7 @@
 #include "support/rdma_net.h"
 #include "tcdist/log.h"
 
-enum { EAGER = 65536, MIB = 1 << 20 };
+enum { EAGER = 65536, MIB = 1 << 20, LEN = MIB + 12 };
 
 static const struct net_subject two = {"2 cables", rdma_net_open_cables};
 
@@ -55,6 +55,12 @@ static struct tci_rdma_link *link_of(uint32_t rank, int cable)
 static unsigned losses(void)
 {
     return net.nodes[0].losses + net.nodes[1].losses;
+}
+
+static bool is_told(const char *text)
+{
+    return strstr(net.nodes[0].error.pub.message, text) != NULL ||
+           strstr(net.nodes[1].error.pub.message, text) != NULL;
 }
 
 /* ---- What the peer says ---- */
@@ -132,12 +138,57 @@ static void a_card_of_other_cables_does_no_harm(void **state)
     }
 }
 
+static void say_nothing(struct tci_transport *self, uint32_t peer, const struct tci_notice *notice,
+                        bool may_link)
+{
+    (void)self;
+    (void)peer;
+    (void)notice;
+    (void)may_link;
+}
+
+/* Who has given the peer up says so in answer to a cable that has failed. */
+static void a_peer_that_declines_a_cable_that_is_left_out_is_lost(void **state)
+{
+    static struct net_message in, out, there; /* outlive a test that fails */
+    struct tci_notice notice = {.kind = TCI_NOTICE_RDMA,
+                                .culprit = 1,
+                                .text = "it is not used there any more",
+                                .arg = TCI_RDMA_DECLINE | 1 << TCI_RDMA_CABLE_SHIFT};
+
+    (void)state;
+    net_exchange(&net, MIB, 1);
+    let_notify(1, say_nothing);
+    net_recv(&net, &there, 1, 0, 2, LEN);
+    net_recv(&net, &in, 0, 1, 3, LEN);
+    net_turns(&net, 5); /* both are granted */
+    fake_port_of(1, false);
+    net_send(&net, &out, 0, 1, 2, LEN);
+    while (link_of(0, 1)->state != TCI_RDMA_STOPPED)
+        net_turn(&net);
+    assert_int_equal(link_of(0, 1)->live, 2);
+    tcp_ops->notify(tcp_of(1), 0, &notice, true);
+    net_turn_until(&net, &net.nodes[0].losses, 1);
+    assert_true(is_told("has given up its queue pair"));
+    net_wait(&net, &in.xfer);
+    net_wait(&net, &out.xfer);
+    assert_int_equal(in.xfer.status, TC_ERR_PEER_LOST);
+    assert_int_equal(out.xfer.status, TC_ERR_PEER_LOST);
+
+    net_abort(&net, 1, &there.xfer.key);
+    net_wait(&net, &there.xfer);
+    net_free(&in);
+    net_free(&out);
+    net_free(&there);
+}
+
 #define CASE(test, open) cmocka_unit_test_setup_teardown(test, open, close_all)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_card_of_other_cables_does_no_harm, open_two),
+        CASE(a_peer_that_declines_a_cable_that_is_left_out_is_lost, open_two),
     };
 
     if (sodium_init() < 0)

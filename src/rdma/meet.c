@@ -250,17 +250,23 @@ void tci_rdma_on_link_timer(struct tci_timer *timer)
                                "(UDP port 4791), and at the MTU");
 }
 
+static void on_given_up(struct tci_rdma_link *link, const char *text)
+{
+    char why[200];
+
+    snprintf(why, sizeof(why), "has given up its queue pair (RDMA): %.150s", text);
+    tci_rdma_link_lose(link, why);
+}
+
 static void on_decline(struct tci_rdma_link *link, const char *text)
 {
     char why[200];
 
-    if (tci_rdma_is_up(link)) {
-        tci_rdma_take_all(link);
-        if (link->broken != NULL && link->broken != tci_rdma_flushed)
-            return; /* what is known here is nearer to the cause */
-        snprintf(why, sizeof(why), "has given up its queue pair (RDMA): %.150s", text);
-        if (tci_rdma_is_up(link))
-            tci_rdma_link_lose(link, why);
+    tci_rdma_take_all(link);
+    if (tci_rdma_is_up(link) && link->broken != NULL && link->broken != tci_rdma_flushed)
+        return; /* what is known here is nearer to the cause */
+    if (tci_rdma_is_up(link) || link->state == TCI_RDMA_STOPPED) {
+        on_given_up(link, text);
         return;
     }
     if (link->state == TCI_RDMA_FAR || link->state == TCI_RDMA_GONE)
