@@ -21,6 +21,7 @@
 
 enum { EAGER = 65536, MIB = 1 << 20, LEN = MIB + 12 };
 
+static const struct net_subject one = {"rdma", rdma_net_open};
 static const struct net_subject two = {"2 cables", rdma_net_open_cables};
 
 static struct net net;
@@ -30,6 +31,13 @@ static void open_again(const struct net_subject *subject)
     net_subject = subject;
     rdma_net_setup_cables();
     net_open(&net, 2, EAGER);
+}
+
+static int open_one(void **state)
+{
+    (void)state;
+    open_again(&one);
+    return 0;
 }
 
 static int open_two(void **state)
@@ -61,6 +69,47 @@ static bool is_told(const char *text)
 {
     return strstr(net.nodes[0].error.pub.message, text) != NULL ||
            strstr(net.nodes[1].error.pub.message, text) != NULL;
+}
+
+static void start_and_cut(struct rdma_flow *flow)
+{
+    net_exchange(&net, MIB, 1);
+    rdma_flow_start(&net, flow, 2);
+    net_turns(&net, 3);
+    fake_path(false);
+    while (link_of(0, 0)->state != TCI_RDMA_HEALING || link_of(1, 0)->state != TCI_RDMA_HEALING)
+        net_turn(&net);
+}
+
+/* ---- What befalls it ---- */
+
+/* Nobody waits for another queue pair of it. */
+static void a_device_that_is_taken_out_meanwhile_is_named(void **state)
+{
+    struct rdma_flow flow;
+
+    (void)state;
+    start_and_cut(&flow);
+    fake_remove();
+    rdma_flow_drop(&net, &flow);
+    assert_int_equal(losses(), 2);
+    assert_true(is_told("over RDMA any more (device fake0, port 1): the device has failed or was "
+                        "taken out"));
+}
+
+static void what_breaks_it_meanwhile_is_named(void **state)
+{
+    struct rdma_flow flow;
+
+    (void)state;
+    start_and_cut(&flow);
+    while (link_of(1, 0)->qp != NULL)
+        net_turn(&net);
+    fake_path(true);
+    tci_rdma_link_break(link_of(1, 0), "a test says so");
+    rdma_flow_drop(&net, &flow);
+    assert_int_equal(losses(), 2);
+    assert_true(is_told("a test says so"));
 }
 
 /* ---- What the peer says ---- */
@@ -187,6 +236,8 @@ static void a_peer_that_declines_a_cable_that_is_left_out_is_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CASE(a_device_that_is_taken_out_meanwhile_is_named, open_one),
+        CASE(what_breaks_it_meanwhile_is_named, open_one),
         CASE(a_card_of_other_cables_does_no_harm, open_two),
         CASE(a_peer_that_declines_a_cable_that_is_left_out_is_lost, open_two),
     };

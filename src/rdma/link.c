@@ -169,7 +169,7 @@ static void end_broken(struct tci_rdma_link *link)
         tci_rdma_link_end(link, TC_ERR_PEER_LOST);
         return;
     }
-    if (tci_rdma_may_fail(link) || tci_rdma_may_heal(link)) {
+    if (link->qp != NULL && (tci_rdma_may_fail(link) || tci_rdma_may_heal(link))) {
         tci_rdma_fail(link, cause);
         return;
     }
@@ -181,7 +181,8 @@ void tci_rdma_end_broken(struct tci_rdma *rdma)
 {
     rdma->has_broken = false;
     for (uint32_t i = 0; i < rdma->size; i++)
-        if (rdma->links[i] != NULL && rdma->links[i]->broken != NULL && rdma->links[i]->qp != NULL)
+        if (rdma->links[i] != NULL && rdma->links[i]->broken != NULL &&
+            tci_rdma_may_break(rdma->links[i]))
             end_broken(rdma->links[i]);
 }
 

@@ -310,6 +310,12 @@ static inline bool tci_rdma_is_up(const struct tci_rdma_link *link)
     return link->state == TCI_RDMA_NEAR || link->state == TCI_RDMA_HEALING;
 }
 
+/* It has a queue pair, or waits for another one. */
+static inline bool tci_rdma_may_break(const struct tci_rdma_link *link)
+{
+    return link->qp != NULL || link->state == TCI_RDMA_HEALING;
+}
+
 static inline bool tci_rdma_may_post(const struct tci_rdma_link *link)
 {
     return link->broken == NULL && link->state != TCI_RDMA_HEALING;

@@ -208,7 +208,7 @@ static void on_channel(struct tci_watch *watch, uint32_t ready)
 static void lose_all(struct tci_rdma *rdma, const char *cause)
 {
     for (uint32_t i = 0; i < rdma->size; i++)
-        if (rdma->links[i] != NULL && rdma->links[i]->qp != NULL)
+        if (rdma->links[i] != NULL && tci_rdma_may_break(rdma->links[i]))
             tci_rdma_link_break(rdma->links[i], cause);
     tci_rdma_end_broken(rdma);
 }
