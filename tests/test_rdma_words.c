@@ -19,7 +19,7 @@
 #include "support/rdma_net.h"
 #include "tcdist/log.h"
 
-enum { EAGER = 65536, MIB = 1 << 20, LEN = MIB + 12 };
+enum { EAGER = 65536, MIB = 1 << 20, LEN = MIB + 12, TURNS = 8 };
 
 static const struct net_subject one = {"rdma", rdma_net_open};
 static const struct net_subject two = {"2 cables", rdma_net_open_cables};
@@ -231,11 +231,37 @@ static void a_peer_that_declines_a_cable_that_is_left_out_is_lost(void **state)
     net_free(&there);
 }
 
+/* ---- Goodbyes ---- */
+
+/* Whatever becomes of the words, or of what acknowledges them: both have left. */
+static void a_path_that_is_away_as_both_leave_is_not_missed(void **state)
+{
+    for (unsigned n = 0; n < 4 * TURNS; n++) {
+        net_exchange(&net, 1000, 1);
+        fake_fate(IBV_WR_SEND, 1 + n % 2, n & 2 ? FAKE_FAILS : FAKE_IS_UNSURE,
+                  IBV_WC_RETRY_EXC_ERR);
+        net.nodes[0].transport->ops->leave(net.nodes[0].transport);
+        net_turns(&net, (int)n / 4 % 4);
+        net.nodes[1].transport->ops->leave(net.nodes[1].transport);
+        if (n / 16 % 2 == 1)
+            fake_path(false);
+        net_turns(&net, 2);
+        fake_path(true);
+        for (int r = 0; r < 2; r++)
+            net_turn_until(&net, &net.nodes[r].lefts, 1);
+        net_turns(&net, 20);
+        assert_int_equal(losses(), 0);
+        (void)close_all(state);
+        (void)open_one(state);
+    }
+}
+
 #define CASE(test, open) cmocka_unit_test_setup_teardown(test, open, close_all)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CASE(a_path_that_is_away_as_both_leave_is_not_missed, open_one),
         CASE(a_device_that_is_taken_out_meanwhile_is_named, open_one),
         CASE(what_breaks_it_meanwhile_is_named, open_one),
         CASE(a_card_of_other_cables_does_no_harm, open_two),

@@ -24,6 +24,7 @@ void tci_rdma_end_others(const struct tci_rdma_link *link, tc_status_t status);
 bool tci_rdma_sides_are_clear(const struct tci_rdma_link *link);
 /* Whether the peer has said goodbye, over the cable that leads. */
 bool tci_rdma_has_left(const struct tci_rdma_link *link);
+bool tci_rdma_has_parted(const struct tci_rdma_link *link); /* whether we have */
 
 /* ---- failover.c ---- */
 

@@ -28,6 +28,7 @@
  * A path that stays dead lets each further queue pair fail, too.  While nothing arrives, and the
  * word that each end says first would, tries become rarer; after the time to heal (as of a
  * connection) the peer is lost, with the cause.  So it is where the peer says nothing for as long.
+ * One that has said goodbye on the connection makes no other queue pair: that is no loss.
  */
 #include <stdio.h>
 
@@ -53,12 +54,24 @@ bool tci_rdma_may_heal(const struct tci_rdma_link *link)
            (link->broken == NULL || tci_rdma_is_passing(link->broken));
 }
 
-static void wait_until(struct tci_rdma_link *link, uint64_t when_ns)
+static uint64_t end_of(const struct tci_rdma_link *link)
+{
+    return link->heal.begun_ns + link->rdma->heal_ns;
+}
+
+static void wait_for(struct tci_rdma_link *link, uint64_t ms)
 {
     struct tci_exec *exec = link->rdma->exec;
+    uint64_t when_ns = now_ns(link) + ms * TCI_NS_PER_MS, end_ns = end_of(link);
 
     exec->ops->timer_clear(exec, &link->heal.timer);
-    (void)exec->ops->timer_set(exec, &link->heal.timer, when_ns);
+    (void)exec->ops->timer_set(exec, &link->heal.timer, when_ns < end_ns ? when_ns : end_ns);
+}
+
+/* For the peer; now and then it is seen whether that has left. */
+static void wait_for_peer(struct tci_rdma_link *link)
+{
+    wait_for(link, TRY_MAX_MS);
 }
 
 /* ---- It has failed ---- */
@@ -78,7 +91,7 @@ void tci_rdma_heal_begin(struct tci_rdma_link *link, const char *cause)
     link->heal.begun_ns = now_ns(link);
     if (link->why_far[0] == '\0' || cause != tci_rdma_flushed)
         snprintf(link->why_far, sizeof(link->why_far), "%s", cause);
-    wait_until(link, link->heal.begun_ns + rdma->heal_ns);
+    wait_for_peer(link);
     tci_rdma_tell_failed(link, cause);
     tci_rdma_check_revoking(link); /* which has lost its timer */
     if (link->state == TCI_RDMA_HEALING && link->has_had)
@@ -97,10 +110,7 @@ static void lose(struct tci_rdma_link *link)
 
 static void try_later(struct tci_rdma_link *link)
 {
-    uint64_t pause_ms = tci_min((uint64_t)TRY_MIN_MS << link->heal.tries, TRY_MAX_MS);
-    uint64_t end_ns = link->heal.begun_ns + link->rdma->heal_ns;
-
-    wait_until(link, tci_min(now_ns(link) + pause_ms * TCI_NS_PER_MS, end_ns));
+    wait_for(link, tci_min((size_t)TRY_MIN_MS << link->heal.tries, TRY_MAX_MS));
 }
 
 static void note_vain_try(struct tci_rdma_link *link)
@@ -224,15 +234,19 @@ void tci_rdma_on_heal(struct tci_rdma_link *link, enum tci_rdma_meeting what,
 void tci_rdma_on_heal_timer(struct tci_timer *timer)
 {
     struct tci_rdma_link *link = tci_container_of(timer, struct tci_rdma_link, heal.timer);
-    uint64_t end_ns = link->heal.begun_ns + link->rdma->heal_ns;
+    struct tci_rdma *rdma = link->rdma;
 
     if (link->state != TCI_RDMA_HEALING)
         return;
-    if (now_ns(link) >= end_ns) {
+    if (tci_transport_bond(rdma->below, link->peer) == TCI_BOND_LEFT) {
+        tci_rdma_link_end(link, TC_ERR_PEER_LOST);
+        return;
+    }
+    if (now_ns(link) >= end_of(link)) {
         lose(link);
         return;
     }
-    wait_until(link, end_ns);
-    if (link->has_had && link->qp == NULL)
+    wait_for_peer(link);
+    if (link->has_had && link->qp == NULL && rdma->rank < link->peer)
         offer(link);
 }

@@ -250,12 +250,16 @@ void tci_rdma_on_link_timer(struct tci_timer *timer)
                                "(UDP port 4791), and at the MTU");
 }
 
+/* Who stood, and has heard our goodbye, may have gone: that is no loss. */
 static void on_given_up(struct tci_rdma_link *link, const char *text)
 {
     char why[200];
 
     snprintf(why, sizeof(why), "has given up its queue pair (RDMA): %.150s", text);
-    tci_rdma_link_lose(link, why);
+    if (tci_rdma_has_parted(link))
+        tci_rdma_link_end(link, TC_ERR_PEER_LOST);
+    else
+        tci_rdma_link_lose(link, why);
 }
 
 static void on_decline(struct tci_rdma_link *link, const char *text)

@@ -87,9 +87,23 @@ bool tci_rdma_sides_are_clear(const struct tci_rdma_link *link)
     return true;
 }
 
-bool tci_rdma_has_left(const struct tci_rdma_link *link)
+static const struct tci_rdma_link *lead_of(const struct tci_rdma_link *link)
 {
     const struct tci_rdma *lead = tci_rdma_lead(link->rdma, link->peer);
 
-    return lead != NULL && lead->links[link->peer] != NULL && lead->links[link->peer]->has_left;
+    return lead != NULL ? lead->links[link->peer] : NULL;
+}
+
+bool tci_rdma_has_left(const struct tci_rdma_link *link)
+{
+    const struct tci_rdma_link *lead = lead_of(link);
+
+    return lead != NULL && lead->has_left;
+}
+
+bool tci_rdma_has_parted(const struct tci_rdma_link *link)
+{
+    const struct tci_rdma_link *lead = lead_of(link);
+
+    return lead != NULL && lead->bye_put;
 }
