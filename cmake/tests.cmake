@@ -11,6 +11,7 @@
 #   single        has one thread alone: the thread sanitizer has nothing to look for
 #   also tcp      runs a second time, as <name>_tcp, without shared memory between ranks
 #   also rdma     runs another time, as <name>_rdma, over fake RDMA devices
+#   also shared   runs another time, as <name>_shared, with the shared library: public calls alone
 #
 # The tests of the tree itself carry the label "house", those of one thread the label "single".
 
@@ -70,6 +71,22 @@ endfunction()
 
 # ---- One test ---------------------------------------------------------------------------------
 
+# What was optimized when it was linked: the other programs have the static library, which was not.
+# Small cases: what differs is the machine code alone.
+function(tcdist_add_shared_test name source timeout serial)
+    add_executable(${name}_shared ${source} $<TARGET_OBJECTS:test_filter>)
+    target_include_directories(${name}_shared PRIVATE include src tests)
+    target_link_libraries(${name}_shared PRIVATE
+        $<TARGET_FILE:test_support_objects> tcdist PkgConfig::CMOCKA m)
+    add_dependencies(${name}_shared test_support_objects)
+    set_target_properties(${name}_shared PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    add_test(NAME ${name}_shared COMMAND
+        ${run_test} env TCDIST_TEST_EFFORT=quick $<TARGET_FILE:${name}_shared>)
+    set_tests_properties(${name}_shared PROPERTIES
+        TIMEOUT ${timeout} RUN_SERIAL ${serial} SKIP_RETURN_CODE 77)
+endfunction()
+
 function(tcdist_add_test source)
     cmake_path(GET source STEM name)
     set(timeout 300)
@@ -121,6 +138,9 @@ function(tcdist_add_test source)
             COMMAND ${run_test} env TCDIST_SHM=0 $<TARGET_FILE:${name}>)
         set_tests_properties(${name}_tcp PROPERTIES
             TIMEOUT ${timeout} RUN_SERIAL ${serial} SKIP_RETURN_CODE 77)
+    endif()
+    if(lines MATCHES "also shared" AND TARGET ${name} AND TCDIST_LTO)
+        tcdist_add_shared_test(${name} ${source} ${timeout} ${serial})
     endif()
     # The thread sanitizer, which is slow, looks at groups and at collectives alone.
     if(lines MATCHES "also rdma" AND TCDIST_RDMA AND TARGET ${name} AND
@@ -330,6 +350,10 @@ tcdist_add_house_test(scripts ${house}/check_scripts.sh ${PROJECT_SOURCE_DIR})
 if(NOT TCDIST_SANITIZE)
     tcdist_add_house_test(exports
         ${house}/check_exports.sh ${PROJECT_SOURCE_DIR} $<TARGET_FILE:tcdist>)
+    if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT CMAKE_C_FLAGS MATCHES "-m")
+        tcdist_add_house_test(machine_code
+            ${house}/check_machine_code.sh $<TARGET_FILE:tcdist> $<TARGET_FILE:tcdist_static>)
+    endif()
     tcdist_add_house_test(ffi
         /usr/bin/python3 ${house}/check_ffi.py $<TARGET_FILE:tcdist>)
     tcdist_add_house_test(package

@@ -1,6 +1,6 @@
 /* test_collectives.c - every collective over TCP against a plain loop, in all its variety. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 600, serial, also tcp */
+/* test: timeout 600, serial, also tcp, also shared */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

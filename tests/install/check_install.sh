@@ -4,7 +4,7 @@
 #
 # Usage: check_install.sh BUILD_DIR C_COMPILER
 #
-# Twice, as users do it: by pkg-config and by find_package, both with the shared library.
+# As users do it: by pkg-config with each of both libraries, by find_package with the shared one.
 
 build_dir=$1
 compiler=$2
@@ -31,6 +31,15 @@ by_pkg_config() {
         "$work/by_pkg_config"
 }
 
+statically() {
+    export PKG_CONFIG_LIBDIR="$pkg_config_dir"
+    # shellcheck disable=SC2046
+    "$compiler" -o "$work/statically" "$here/consumer.c" $(pkg-config --cflags tcdist) \
+        $(pkg-config --static --libs tcdist | sed 's/-ltcdist /-l:libtcdist.a /') &&
+        ! LC_ALL=C objdump -p "$work/statically" | grep 'NEEDED .*libtcdist' &&
+        "$work/statically"
+}
+
 by_find_package() {
     cmake -S "$here" -B "$work/build" -G Ninja -DCMAKE_C_COMPILER="$compiler" \
         -DCMAKE_PREFIX_PATH="$work/prefix" >"$work/log" 2>&1 &&
@@ -53,6 +62,10 @@ export LD_LIBRARY_PATH
 echo '[ RUN      ] pkg-config'
 by_pkg_config
 report pkg-config $?
+
+echo '[ RUN      ] static'
+statically
+report static $?
 
 echo '[ RUN      ] find_package'
 by_find_package
