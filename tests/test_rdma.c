@@ -1,6 +1,6 @@
 /* test_rdma.c - what every transport must do, over RDMA: a fake device, or one of the machine. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300, needs libibverbs */
+/* test: timeout 300, single, needs libibverbs */
 
 /* With TCDIST_TEST_VERBS=real it is one of the machine. */
 #include <setjmp.h>

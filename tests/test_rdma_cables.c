@@ -1,6 +1,6 @@
 /* test_rdma_cables.c - several cables between two ranks: large messages go over all of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300, needs libibverbs */
+/* test: timeout 300, single, needs libibverbs */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

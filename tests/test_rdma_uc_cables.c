@@ -1,6 +1,6 @@
 /* test_rdma_uc_cables.c - a cable of kind UC that loses, or is silent, is left out by itself. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300, needs libibverbs */
+/* test: timeout 300, single, needs libibverbs */
 
 /* Devices of kind UC say nothing of what they lose.  The cable that leads is missed by that; one
  * that does not lead is left out, and all that went over it arrives all the same. */

@@ -1,6 +1,6 @@
 /* test_rdma_uc_suite.c - what every transport must do, over queue pairs of kind UC. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300, needs libibverbs */
+/* test: timeout 300, single, needs libibverbs */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

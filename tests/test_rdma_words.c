@@ -1,6 +1,6 @@
 /* test_rdma_words.c - what befalls, or is said of, a queue pair while it is away. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300, needs libibverbs */
+/* test: timeout 300, single, needs libibverbs */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

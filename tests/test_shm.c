@@ -1,6 +1,6 @@
 /* test_shm.c - the transport over shared memory does what every transport must do. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* test_tcp.c - the transport over TCP does what every transport must do. */
 /* SPDX-License-Identifier: Apache-2.0 */
+/* test: single */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
