@@ -51,7 +51,8 @@ trap end_hosts EXIT
 
 start_hosts()
 {
-    local n pid
+    local n pid own space
+    own=$(readlink /proc/self/ns/net)
     hostname ctl
     ip link set lo up
     ip link add br0 type bridge
@@ -61,10 +62,12 @@ start_hosts()
         unshare --net --uts sleep 1000 &
         pid=$!
         hosts+=("$pid")
-        while [[ $(readlink "/proc/$pid/ns/net") == $(readlink /proc/self/ns/net) ]]; do
+        # It may not be readable for a moment: that is no network of its own yet.
+        until space=$(readlink "/proc/$pid/ns/net") && [[ $space == net:* && $space != "$own" ]]; do
+            kill -0 "$pid" || return 1
             sleep 0.05
         done
-        ip link add "v$n" type veth peer name eth0 netns "$pid"
+        ip link add "v$n" type veth peer name eth0 netns "$pid" || return 1
         ip link set "v$n" master br0 up
         on "$pid" hostname "n$n"
         on "$pid" ip link set lo up
