@@ -49,8 +49,9 @@ static void start(void)
     boot_world_start(1, 2, -1);
 }
 
-/* Until the connection is over, one way or the other: neither side believes in a group. */
-static void check_nothing_comes_of_it(int way, size_t at)
+/* Until the connection is over, one way or the other: neither side believes in a group.  False: it
+ * was over before that byte came, since so slow a rank is not waited for. */
+static bool nothing_comes_of_it(int way, size_t at)
 {
     while (!middle_has_ended(middle)) {
         assert_int_equal(tci_loop_turn(boot_loop, 1), TC_OK);
@@ -58,7 +59,7 @@ static void check_nothing_comes_of_it(int way, size_t at)
             if (boot_places[rank].is_done && boot_places[rank].status == TC_OK)
                 fail_msg("rank %d believes what was changed, way %d, byte %zu", rank, way, at);
     }
-    assert_true(middle_is_done(middle));
+    return middle_is_done(middle);
 }
 
 static void begin_anew(void **state)
@@ -77,17 +78,30 @@ static size_t step(int way, size_t at)
     return is_proof && test_effort() > 0 ? 1 : steps[test_effort()];
 }
 
+/* A byte is changed, or the connection ends at it; on a machine that stood still, once more. */
+static void harm(void **state, int way, size_t at, bool is_cut)
+{
+    bool is_done = false;
+
+    for (int tries = 0; tries < 5 && !is_done; tries++) {
+        start();
+        if (is_cut)
+            middle_cut(middle, way, at);
+        else
+            middle_flip(middle, way, at, (uint8_t)(1u << at % 8));
+        is_done = nothing_comes_of_it(way, at);
+        begin_anew(state);
+    }
+    assert_true(is_done);
+}
+
 static void no_byte_can_be_changed(void **state)
 {
     static const size_t lens[] = {BOOT_UP, BOOT_DOWN};
 
     for (int way = MIDDLE_UP; way <= MIDDLE_DOWN; way++)
-        for (size_t at = 0; at < lens[way]; at += step(way, at)) {
-            start();
-            middle_flip(middle, way, at, (uint8_t)(1u << at % 8));
-            check_nothing_comes_of_it(way, at);
-            begin_anew(state);
-        }
+        for (size_t at = 0; at < lens[way]; at += step(way, at))
+            harm(state, way, at, false);
 }
 
 static void nothing_can_be_left_out(void **state)
@@ -95,12 +109,8 @@ static void nothing_can_be_left_out(void **state)
     static const size_t lens[] = {BOOT_UP, BOOT_DOWN};
 
     for (int way = MIDDLE_UP; way <= MIDDLE_DOWN; way++)
-        for (size_t at = 0; at < lens[way]; at += 16 * step(way, at)) {
-            start();
-            middle_cut(middle, way, at);
-            check_nothing_comes_of_it(way, at);
-            begin_anew(state);
-        }
+        for (size_t at = 0; at < lens[way]; at += 16 * step(way, at))
+            harm(state, way, at, true);
 }
 
 /* A group that has formed, recorded. */
