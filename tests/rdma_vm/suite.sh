@@ -261,7 +261,7 @@ case_link_away()
 {
     local r before left=300 log=info settings=(',retries=0' ',retries=0')
     before=$(sent rxe1)
-    ranks 2 "$build/${perf[0]}" "${perf[@]:1}" -b 8M -e 8M --op allreduce --check 4
+    ranks 2 "$build/${perf[0]}" "${perf[@]:1}" -b 8M -e 8M --op allreduce --check 4 --budget 6
     while [[ $(sent rxe1) -lt $((before + 1500)) && $left -gt 0 ]]; do
         left=$((left - 1))
         sleep 0.1
