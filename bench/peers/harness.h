@@ -24,7 +24,8 @@ extern "C" {
  *   urgent_idle       us: an operation of high priority, nothing else going on
  *   urgent            us: the same while 256 MiB are all-reduced
  *   hidden            %: of the time of an operation that passes while every rank computes
- *   hidden_beside     %: the same where rank 0 alone computes, and leaves the others' cores
+ *   hidden_beside     %: the same where rank 0 alone computes, on one core, and all else, also what
+ *                        is timed alone, has one other core
  *   slowdown          %: by which that computing takes longer than alone
  *   slowdown_beside   %
  *   wait_cpu          %: of a processor that a rank uses while it waits for rank 0 to come

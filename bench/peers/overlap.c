@@ -1,9 +1,12 @@
 /* overlap.c - what an operation costs a rank that computes meanwhile, or that waits. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "control.h"
 
@@ -12,6 +15,47 @@
  * operation's time the two together do not show. */
 
 enum { SAMPLES = 15 };
+
+/* ---- Places: one core for the computing, one for all else --------------------------------------
+ *
+ * Where computing leaves a core, that one is all that the operation has; so it must have no more
+ * where it is timed alone, or the difference in cores would count as not hidden. */
+
+enum { CORE_COMPUTING = 0, CORE_LEFT = 1 };
+
+static cpu_set_t only(int core)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET((size_t)core, &set);
+    return set;
+}
+
+/* All threads of this process; the library's are not known by name. */
+static void keep_all_to(const cpu_set_t *set)
+{
+    DIR *threads = opendir("/proc/self/task");
+    const struct dirent *thread;
+
+    if (threads == NULL)
+        harness_die("list the threads");
+    while ((thread = readdir(threads)) != NULL) {
+        pid_t id = (pid_t)strtol(thread->d_name, NULL, 10);
+
+        if (id > 0 && sched_setaffinity(id, sizeof *set, set) != 0)
+            harness_die("keep a thread to a core");
+    }
+    closedir(threads);
+}
+
+static void keep_caller_to(const cpu_set_t *set)
+{
+    if (sched_setaffinity(0, sizeof *set, set) != 0)
+        harness_die("keep a thread to a core");
+}
+
+/* ---- Computing ------------------------------------------------------------------------------ */
 
 /* Turns of arithmetic in registers: it needs a core and no memory. */
 static void compute(long turns)
@@ -112,20 +156,40 @@ static void time_both(struct harness *harness, const struct harness_call *call, 
     *within_out = median_worst(harness);
 }
 
-void sample_overlap(struct harness *harness, const struct harness_call *call, bool is_beside)
+static void sample(struct harness *harness, const struct harness_call *call, bool is_beside)
 {
     bool computes = !is_beside || harness->rank == 0;
     double alone = time_alone(harness, call);
-    long turns = harness_agree(harness, harness->rank == 0 ? turns_for(alone) : 0);
-    double computing = time_compute_alone(harness, turns, computes);
-    double total, within, hidden;
+    cpu_set_t core = only(CORE_COMPUTING);
+    double computing, total, within, hidden;
+    long turns;
 
+    if (is_beside && computes)
+        keep_caller_to(&core);
+    turns = harness_agree(harness, harness->rank == 0 ? turns_for(alone) : 0);
+    computing = time_compute_alone(harness, turns, computes);
     time_both(harness, call, computes ? turns : 0, &total, &within);
     hidden = 100 * (1 - (total - computing) / alone);
     hidden = hidden < 0 ? 0 : hidden > 100 ? 100 : hidden;
     sample_print(harness, call, is_beside ? "hidden_beside" : "hidden", SAMPLES, hidden, hidden);
     sample_print(harness, call, is_beside ? "slowdown_beside" : "slowdown", SAMPLES,
                  100 * (within / computing - 1), 100 * (within / computing - 1));
+}
+
+void sample_overlap(struct harness *harness, const struct harness_call *call, bool is_beside)
+{
+    cpu_set_t before, left = only(CORE_LEFT);
+
+    if (is_beside && sysconf(_SC_NPROCESSORS_ONLN) <= CORE_LEFT)
+        return;
+    if (sched_getaffinity(0, sizeof before, &before) != 0)
+        harness_die("ask where a thread may run");
+    if (is_beside)
+        keep_all_to(&left);
+    sample(harness, call, is_beside);
+    harness_meet(harness);
+    if (is_beside)
+        keep_all_to(&before);
     harness_meet(harness);
 }
 
