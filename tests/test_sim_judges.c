@@ -193,6 +193,66 @@ static void who_cannot_tell_yet_whether_a_host_is_heard_says_nothing(void **stat
             fall_silent(size, patience_ms);
 }
 
+/* All enter a barrier, which fails on all but the one that is at fault as it should. */
+static void enter_and_fail(struct sim_world *world, struct entrant *ranks, uint32_t size,
+                           int culprit, tc_reason_t reason)
+{
+    for (uint32_t r = 0; r < size; r++) {
+        ranks[r] = (struct entrant){.world = world, .rank = r};
+        sim_world_at(world, r, 2, enter_barrier, &ranks[r]);
+    }
+    sim_world_idle(world);
+    for (uint32_t r = 0; r < size; r++) {
+        const tc_error *error = tc_future_error(ranks[r].future);
+
+        if ((int)r == culprit)
+            continue;
+        assert_non_null(error);
+        if (error->rank != culprit || tc_error_reason(error) != reason)
+            fail_msg("rank %u: %s", r, error->message);
+    }
+    sim_world_free(world);
+    for (uint32_t r = 0; r < size; r++)
+        tc_future_release(ranks[r].future);
+}
+
+/* Rank 3 is stuck, and its host answers rank 0, which judges.  What the host of rank 3 owes rank 1,
+ * which waits for it too, comes only when rank 1 has listened: that path is not dead. */
+static void a_late_acknowledgement_is_no_dead_path(void **state)
+{
+    struct entrant ranks[4];
+    struct sim_world_config config;
+    struct sim_world *world;
+
+    (void)state;
+    sim_world_config_default(&config);
+    config.timeout_ms = 3000;
+    config.net.patience_ns = 1000 * TCI_NS_PER_MS;
+    world = sim_world_new(4, &config);
+    sim_world_stall_at(world, 3, 1, 10000 * TCI_NS_PER_MS);
+    sim_world_break_at(world, 1, 3, 2200 * TCI_NS_PER_MS, 600 * TCI_NS_PER_MS);
+    enter_and_fail(world, ranks, 4, 3, TC_REASON_LOOP_STALLED);
+}
+
+/* Rank 0 does not hear rank 7, which is stuck, while it asks the others, and rank 2 has to be linked
+ * with rank 7 to tell.  What is lost on a link that was not there tells nothing. */
+static void what_is_lost_on_a_new_link_is_no_dead_path(void **state)
+{
+    struct entrant ranks[MANY];
+    struct sim_world_config config;
+    struct sim_world *world;
+
+    (void)state;
+    sim_world_config_default(&config);
+    config.timeout_ms = 3000;
+    config.net.is_sparse = true;
+    world = sim_world_new(MANY, &config);
+    sim_world_stall_at(world, MANY - 1, 1, 10000 * TCI_NS_PER_MS);
+    sim_world_break_at(world, 0, MANY - 1, 2200 * TCI_NS_PER_MS, 600 * TCI_NS_PER_MS);
+    sim_world_break_at(world, 2, MANY - 1, 1, TCI_NEVER);
+    enter_and_fail(world, ranks, MANY, MANY - 1, TC_REASON_LOOP_STALLED);
+}
+
 /* The network falls apart.  Of the upper half only rank 4 turns when it is to be said why: the
  * hosts of the others answer, and so rank 4 knows that it is not the one that is cut off. */
 static void who_hears_a_host_is_not_cut_off(void **state)
@@ -229,13 +289,45 @@ static void who_hears_a_host_is_not_cut_off(void **state)
         tc_future_release(ranks[r].future);
 }
 
+/* ---- How soon ------------------------------------------------------------------------------- */
+
+/* Rank 1 is held up as it is to ask rank 0, which has not entered, to judge: so the time that it has
+ * left, which it tells in milliseconds, is no whole number of them. */
+static void no_operation_ends_before_its_deadline(void **state)
+{
+    const uint64_t deadline_ns = 3000 * TCI_NS_PER_MS;
+    struct entrant ranks[3];
+    struct sim_world_config config;
+    struct sim_world *world;
+
+    (void)state;
+    sim_world_config_default(&config);
+    config.timeout_ms = 3000;
+    world = sim_world_new(3, &config);
+    for (uint32_t r = 1; r < 3; r++) {
+        ranks[r] = (struct entrant){.world = world, .rank = r};
+        enter_barrier(&ranks[r]);
+    }
+    sim_world_stall_at(world, 1, 2000 * TCI_NS_PER_MS, 500 * TCI_NS_PER_MS + TCI_NS_PER_MS / 2);
+    assert_false(sim_world_run(world, &ranks[1].future, 1, deadline_ns - 1));
+    assert_int_equal(tc_future_test(ranks[2].future), TC_PENDING);
+    assert_true(sim_world_run(world, &ranks[1].future, 1, deadline_ns + 10 * TCI_NS_PER_MS));
+    assert_int_equal(tc_error_reason(tc_future_error(ranks[1].future)), TC_REASON_NOT_ENTERED);
+    sim_world_free(world);
+    for (uint32_t r = 1; r < 3; r++)
+        tc_future_release(ranks[r].future);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_answers_at_the_last_moment_is_named),
         cmocka_unit_test(a_dead_path_to_a_third_rank_is_not_taken_for_its_silence),
         cmocka_unit_test(who_cannot_tell_yet_whether_a_host_is_heard_says_nothing),
+        cmocka_unit_test(a_late_acknowledgement_is_no_dead_path),
+        cmocka_unit_test(what_is_lost_on_a_new_link_is_no_dead_path),
         cmocka_unit_test(who_hears_a_host_is_not_cut_off),
+        cmocka_unit_test(no_operation_ends_before_its_deadline),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
