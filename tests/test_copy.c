@@ -72,11 +72,34 @@ static void a_part_may_overlap_its_place(void **state)
         }
 }
 
+/* Up to where they end to end: past the caches each line is written when later ones are still to be
+ * read. */
+static void a_part_may_overlap_its_place_by_little(void **state)
+{
+    static uint8_t expected[ROOM];
+    enum { LEN = 8192 };
+
+    (void)state;
+    for (size_t over = 0; over <= 130; over++) {
+        fill();
+        memcpy(expected, from, ROOM);
+        memmove(expected + LEN - over, expected, LEN);
+        tci_copy_part(from + LEN - over, from, LEN, LARGE);
+        assert_memory_equal(from, expected, ROOM);
+        fill();
+        memcpy(expected, from, ROOM);
+        memmove(expected, expected + LEN - over, LEN);
+        tci_copy_part(from, from + LEN - over, LEN, LARGE);
+        assert_memory_equal(from, expected, ROOM);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_length_and_place_is_copied_whole),
         cmocka_unit_test(a_part_may_overlap_its_place),
+        cmocka_unit_test(a_part_may_overlap_its_place_by_little),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -234,8 +234,8 @@ static void a_late_acknowledgement_is_no_dead_path(void **state)
     enter_and_fail(world, ranks, 4, 3, TC_REASON_LOOP_STALLED);
 }
 
-/* Rank 0 does not hear rank 7, which is stuck, while it asks the others, and rank 2 has to be linked
- * with rank 7 to tell.  What is lost on a link that was not there tells nothing. */
+/* Rank 0 does not hear rank 7, which is stuck, while it asks the others, and rank 2 has to be
+ * linked with rank 7 to tell.  What is lost on a link that was not there tells nothing. */
 static void what_is_lost_on_a_new_link_is_no_dead_path(void **state)
 {
     struct entrant ranks[MANY];
@@ -291,8 +291,8 @@ static void who_hears_a_host_is_not_cut_off(void **state)
 
 /* ---- How soon ------------------------------------------------------------------------------- */
 
-/* Rank 1 is held up as it is to ask rank 0, which has not entered, to judge: so the time that it has
- * left, which it tells in milliseconds, is no whole number of them. */
+/* Rank 1 is held up as it is to ask rank 0, which has not entered, to judge: so the time that it
+ * has left, which it tells in milliseconds, is no whole number of them. */
 static void no_operation_ends_before_its_deadline(void **state)
 {
     const uint64_t deadline_ns = 3000 * TCI_NS_PER_MS;

@@ -72,10 +72,64 @@ static void calls_of_sequences_are_counted_when_tags_are_not(void **state)
     tci_tags_fini(&tags);
 }
 
+/* The memory of uses is full of failed ones, which are kept for good. */
+static void from_the_first_use_that_is_forgotten_on_none_is_counted(void **state)
+{
+    struct tci_use failed = {.count = 1, .dead = 1};
+    struct tci_tags tags;
+
+    (void)state;
+    tci_tags_init(&tags);
+    for (uint64_t tag = 0; tci_uses_has_room(&tags.past); tag += 2)
+        assert_true(tci_uses_keep(&tags.past, UINT64_MAX, tag, failed));
+    use_tags(&tags, 0, TCI_TAGS_IDLE_MAX + 1, 1);
+    use_tags(&tags, TCI_TAGS_IDLE_MAX + 1, TCI_TAGS_IDLE_MAX + 2, 0);
+    use_tags(&tags, 0, 1, 0);
+    use_tags(&tags, TCI_TAGS_IDLE_MAX, TCI_TAGS_IDLE_MAX + 1, 2); /* that is still known */
+    tci_tags_fini(&tags);
+}
+
+static struct tci_tag *meet(struct tci_tags *tags, uint64_t tag)
+{
+    struct tci_tag_name name = {tag, TCI_ALL_PEERS, TCI_SPACE_TAGGED};
+    struct tci_tag *entry = tci_tags_get(tags, &name);
+
+    assert_non_null(entry);
+    return entry;
+}
+
+/* Others have called two, and ended one, that this rank is still to call. */
+static void what_others_said_of_a_use_to_come_outlasts_other_tags(void **state)
+{
+    enum { CALLED = MANY, UNLIKE, ENDED, NEITHER };
+    struct tci_error error = {0};
+    struct tci_death *death;
+    struct tci_tags tags;
+
+    (void)state;
+    tci_tags_init(&tags);
+    meet(&tags, CALLED)->foreign[0] = (struct tci_foreign){.peer = 2, .use = 1};
+    meet(&tags, UNLIKE)->foreign[1] = (struct tci_foreign){.peer = 3, .use = 1};
+    tci_error_set(&error, TC_ERR_CANCELLED, 4, ENDED, "test", "ended");
+    tci_tag_kill(meet(&tags, ENDED), 1, &error);
+    (void)meet(&tags, NEITHER);
+    use_tags(&tags, 0, MANY, 1);
+    assert_null(tci_tags_find(&tags, &(struct tci_tag_name){NEITHER, TCI_ALL_PEERS, 0}));
+    assert_int_equal(meet(&tags, CALLED)->foreign[0].peer, 2);
+    assert_int_equal(meet(&tags, UNLIKE)->foreign[1].peer, 3);
+    death = tci_tag_take_death(meet(&tags, ENDED), 1);
+    assert_non_null(death);
+    assert_int_equal(death->error.pub.rank, 4);
+    tci_free(death);
+    tci_tags_fini(&tags);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tags_that_count_up_take_no_memory_anew),
+        cmocka_unit_test(from_the_first_use_that_is_forgotten_on_none_is_counted),
+        cmocka_unit_test(what_others_said_of_a_use_to_come_outlasts_other_tags),
         cmocka_unit_test(calls_of_sequences_are_counted_when_tags_are_not),
     };
 

@@ -366,7 +366,7 @@ struct tci_tag *tci_tags_take(struct tci_tags *tags, const struct tci_tag_name *
 static void end_call(struct tci_tags *tags, struct tci_tag *tag)
 {
     count_calls(tags, (size_t)-1);
-    if (tag->dead_use != 0 || is_awaited(tag))
+    if (tag->dead_use != 0)
         return;
     if (tag->is_near) {
         forget(tags, tag);
