@@ -171,6 +171,34 @@ static void addresses_are_printed_as_they_are_written(void **state)
     assert_false(tci_addr_from_text("fe80::1%nonesuch", 1, &addr));
 }
 
+/* Its scope may begin as the percent sign of URLs does. */
+static void what_is_printed_is_read_as_it_stands(void **state)
+{
+    static const struct {
+        const char *text, *host;
+        uint16_t port;
+    } rows[] = {
+        {"10.0.0.7:4100", "10.0.0.7", 4100},
+        {"[::1]:29500", "::1", 29500},
+        {"[fe80::1%eth0]:4100", "fe80::1%eth0", 4100},
+        {"[fe80::1%25ee]:4100", "fe80::1%25ee", 4100},
+        {"[fe80::1%251]:4100", "fe80::1%251", 4100},
+        {"node-3.local:1", "node-3.local", 1},
+    };
+    struct tci_url url;
+
+    (void)state;
+    for (size_t k = 0; k < TCI_LEN(rows); k++) {
+        assert_true(tci_url_from_print(rows[k].text, &url));
+        assert_int_equal(url.scheme, TCI_SCHEME_TCP);
+        assert_string_equal(url.host, rows[k].host);
+        assert_int_equal(url.port, rows[k].port);
+    }
+    assert_false(tci_url_from_print("10.0.0.7", &url));
+    assert_false(tci_url_from_print("[fe80::1%eth0:4100", &url));
+    assert_false(tci_url_from_print("(no address)", &url));
+}
+
 static void addresses_are_compared_by_all_their_parts(void **state)
 {
     static const char *const hosts[] = {"10.0.0.7", "10.0.0.8", "::1", "fe80::1%1", "fe80::1%2"};
@@ -269,6 +297,7 @@ int main(void)
         cmocka_unit_test(bad_urls_are_refused_with_what_is_wrong),
         cmocka_unit_test(long_urls_are_refused_without_harm),
         cmocka_unit_test(addresses_are_printed_as_they_are_written),
+        cmocka_unit_test(what_is_printed_is_read_as_it_stands),
         cmocka_unit_test(addresses_are_compared_by_all_their_parts),
         cmocka_unit_test(loopback_is_known),
         cmocka_unit_test(a_scope_is_replaced_by_that_of_the_receiver),

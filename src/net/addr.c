@@ -207,6 +207,18 @@ tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_
     return TC_OK;
 }
 
+bool tci_url_from_print(const char *text, struct tci_url *url_out)
+{
+    struct tci_error unused = {.pub = {.status = TC_OK}};
+    const char *scope = strchr(text, '%'); /* "%25" in an URL */
+    int len = scope != NULL ? (int)(scope - text) : (int)strlen(text);
+    char whole[TCI_ADDR_TEXT + sizeof url_out->host];
+
+    (void)snprintf(whole, sizeof whole, "tcp://%.*s%s%s", len, text, scope != NULL ? "%25" : "",
+                   scope != NULL ? scope + 1 : "");
+    return tci_url_parse(whole, url_out, &unused) == TC_OK;
+}
+
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
 bool tci_addr_from_text(const char *host, uint16_t port, struct tci_addr *addr_out)

@@ -35,6 +35,9 @@ struct tci_url {
 };
 enum { TCI_CLUSTER_PORTS = 8 };
 tc_status_t tci_url_parse(const char *text, struct tci_url *url_out, struct tci_error *error);
+/* As tci_addr_print writes it, or with a name for the address: no percent sign stands for another.
+ * False for anything else. */
+bool tci_url_from_print(const char *text, struct tci_url *url_out);
 
 /* A literal address, "10.0.0.7", "::1" or "fe80::1%eth0"; false for anything else, as a name. */
 bool tci_addr_from_text(const char *host, uint16_t port, struct tci_addr *addr_out);

@@ -28,16 +28,6 @@ tc_status_t tci_boot_check_meet(struct tci_boot *boot)
     return tci_meet_check(boot->text, &boot->error);
 }
 
-/* "tcp://" in front makes an URL of an address on a card. */
-static bool parse_addr(const char *text, struct tci_url *url)
-{
-    struct tci_error unused = {.pub = {.status = TC_OK}};
-    char whole[TCI_CARD_ADDR + 8];
-
-    (void)snprintf(whole, sizeof(whole), "tcp://%s", text);
-    return tci_url_parse(whole, url, &unused) == TC_OK;
-}
-
 /* ---- Rank 0 -------------------------------------------------------------------------------- */
 
 /* On the same port as before, where a process manager told the others once and for all. */
@@ -47,7 +37,7 @@ static bool recall(struct tci_root *root, struct tci_card *card, uint16_t *port)
     struct tci_url url;
 
     if (!tci_meet_again(root->boot.text, text) || !tci_card_parse(text, card) ||
-        !parse_addr(card->addrs[0], &url))
+        !tci_url_from_print(card->addrs[0], &url))
         return false;
     *port = url.port;
     return true;
@@ -200,7 +190,7 @@ static size_t read_addresses(const struct tci_card *card, struct tci_addr *addrs
     for (size_t k = 0; k < card->count; k++) {
         struct tci_url url;
 
-        if (parse_addr(card->addrs[k], &url) &&
+        if (tci_url_from_print(card->addrs[k], &url) &&
             tci_addr_from_text(url.host, url.port, &addrs[count]))
             count++;
     }
@@ -218,7 +208,7 @@ static void dial_card(struct tci_member *member, const struct tci_card *card)
     memcpy(boot->meeting.job, card->job, TCI_GROUP_ID);
     if (count > 0)
         member->dial = tci_dial_start_at(boot->loop, addrs, count, tci_member_dialed, member);
-    else if (parse_addr(card->addrs[0], &boot->url)) /* the name that rank 0 advertises */
+    else if (tci_url_from_print(card->addrs[0], &boot->url)) /* the name that rank 0 advertises */
         member->dial =
             tci_dial_start(boot->loop, boot->url.host, boot->url.port, tci_member_dialed, member);
     else
