@@ -117,6 +117,26 @@ static void the_newest_of_a_stride_are_known(void **state)
     tci_uses_fini(&uses);
 }
 
+/* The failed ones take most of the room, so that packing is never worth much. */
+static void beside_many_that_failed_there_is_room_for_a_stride(void **state)
+{
+    enum { FAILED = TCI_USES_RUNS / 6 * 5, AT = 1 << 20 };
+    struct tci_uses uses;
+
+    (void)state;
+    tci_uses_init(&uses);
+    for (uint64_t i = 0; i < FAILED; i++)
+        assert_true(tci_uses_keep(&uses, 0, 2 * i, failed));
+    for (uint64_t i = 0; i < MANY; i++)
+        assert_true(tci_uses_keep(&uses, 0, AT + 2 * i, once));
+    expect_order(&uses);
+    for (uint64_t i = 0; i < FAILED; i++)
+        assert_true(is_known(&uses, 2 * i, failed));
+    for (uint64_t i = 0; i < 100; i++)
+        assert_true(is_known(&uses, AT + 2 * (MANY - 1 - i), once));
+    tci_uses_fini(&uses);
+}
+
 static void of_any_tags_nothing_wrong_is_said(void **state)
 {
     uint64_t random = 7;
@@ -195,6 +215,7 @@ int main(void)
         cmocka_unit_test(neighbours_are_one_run),
         cmocka_unit_test(it_says_what_was_kept),
         cmocka_unit_test(the_newest_of_a_stride_are_known),
+        cmocka_unit_test(beside_many_that_failed_there_is_room_for_a_stride),
         cmocka_unit_test(of_any_tags_nothing_wrong_is_said),
         cmocka_unit_test(failed_ones_beyond_the_room_are_refused),
         cmocka_unit_test(without_room_a_run_becomes_unknown),

@@ -133,6 +133,7 @@ static void insert(struct tci_uses *uses, uint32_t at, struct tci_use_run run)
     memmove(&uses->runs[at + 1], &uses->runs[at], (uses->count - at) * sizeof(run));
     uses->runs[at] = run;
     uses->count++;
+    uses->is_packed = false;
 }
 
 /* The run before a place, of several, loses one of its tags; where that tag would begin. */
