@@ -124,6 +124,42 @@ static void what_others_said_of_a_use_to_come_outlasts_other_tags(void **state)
     tci_tags_fini(&tags);
 }
 
+static void fail_calls(struct tci_tags *tags, uint64_t first, uint64_t end)
+{
+    static int op; /* only its address counts */
+
+    for (uint64_t number = first; number < end; number++) {
+        struct tci_tag_name name = {number, TCI_ALL_PEERS, TCI_SPACE_ORDERED};
+        struct tci_tag *entry = tci_tags_take(tags, &name);
+
+        assert_non_null(entry);
+        tci_tag_bury(entry, tci_tags_enter(entry, (struct tci_op *)(void *)&op));
+        tci_tags_end(tags, entry, true);
+    }
+}
+
+/* Late messages of the newest ones are dropped; those of the oldest have come long since. */
+static void calls_of_sequences_that_fail_take_no_memory_without_end(void **state)
+{
+    struct tci_tag_name name = {3 * TCI_TAGS_FAILED_MAX - 1, TCI_ALL_PEERS, TCI_SPACE_ORDERED};
+    struct tci_tags tags;
+    uint64_t live = tci_alloc_live(), held;
+
+    (void)state;
+    tci_tags_init(&tags);
+    fail_calls(&tags, 0, TCI_TAGS_FAILED_MAX + 16);
+    held = tci_alloc_live();
+    fail_calls(&tags, TCI_TAGS_FAILED_MAX + 16, 3 * TCI_TAGS_FAILED_MAX);
+    assert_int_equal(tci_alloc_live(), held);
+    for (int k = 0; k < TCI_TAGS_FAILED_MAX; k++, name.tag--) {
+        assert_non_null(tci_tags_find(&tags, &name));
+        assert_true(tci_tag_is_dead(tci_tags_find(&tags, &name), 1));
+    }
+    assert_null(tci_tags_find(&tags, &name));
+    tci_tags_fini(&tags);
+    assert_int_equal(tci_alloc_live(), live);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +167,7 @@ int main(void)
         cmocka_unit_test(from_the_first_use_that_is_forgotten_on_none_is_counted),
         cmocka_unit_test(what_others_said_of_a_use_to_come_outlasts_other_tags),
         cmocka_unit_test(calls_of_sequences_are_counted_when_tags_are_not),
+        cmocka_unit_test(calls_of_sequences_that_fail_take_no_memory_without_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

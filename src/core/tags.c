@@ -45,6 +45,8 @@ void tci_tags_init(struct tci_tags *tags)
     tags->has_forgotten = false;
     tags->anchor = tags->spare = tags->far_spare = NULL;
     tags->far_count = 0;
+    tci_list_init(&tags->failed);
+    tags->failed_count = 0;
     atomic_init(&tags->calls, 0);
 }
 
@@ -362,12 +364,8 @@ struct tci_tag *tci_tags_take(struct tci_tags *tags, const struct tci_tag_name *
     return tag;
 }
 
-/* Its number never comes again. */
-static void end_call(struct tci_tags *tags, struct tci_tag *tag)
+static void forget_call(struct tci_tags *tags, struct tci_tag *tag)
 {
-    count_calls(tags, (size_t)-1);
-    if (tag->dead_use != 0)
-        return;
     if (tag->is_near) {
         forget(tags, tag);
         return;
@@ -375,6 +373,28 @@ static void end_call(struct tci_tags *tags, struct tci_tag *tag)
     pthread_mutex_lock(&tags->lock);
     forget(tags, tag);
     pthread_mutex_unlock(&tags->lock);
+}
+
+static void remember_failed(struct tci_tags *tags, struct tci_tag *tag)
+{
+    struct tci_list *oldest = tci_list_first(&tags->failed);
+
+    tci_list_add(&tags->failed, &tag->idle);
+    if (tags->failed_count++ < TCI_TAGS_FAILED_MAX)
+        return;
+    tags->failed_count--;
+    tci_list_del(oldest);
+    forget_call(tags, tci_container_of(oldest, struct tci_tag, idle));
+}
+
+/* Its number never comes again. */
+static void end_call(struct tci_tags *tags, struct tci_tag *tag)
+{
+    count_calls(tags, (size_t)-1);
+    if (tag->dead_use != 0)
+        remember_failed(tags, tag);
+    else
+        forget_call(tags, tag);
 }
 
 uint32_t tci_tags_enter(struct tci_tag *tag, struct tci_op *op)
@@ -403,23 +423,15 @@ void tci_tags_end(struct tci_tags *tags, struct tci_tag *tag, bool release)
     pthread_mutex_unlock(&tags->lock);
 }
 
-/* Whether it is known without the table: *tag_out, or NULL, is what near has of it. */
-static bool is_near(struct tci_tags *tags, const struct tci_tag_name *name,
-                    struct tci_tag **tag_out)
-{
-    struct tci_tag **place = near_place(tags, name);
-
-    *tag_out = place != NULL && is_named(*place, name) ? *place : NULL;
-    return *tag_out != NULL || (place != NULL && tags->far_count == 0);
-}
-
 struct tci_tag *tci_tags_get(struct tci_tags *tags, const struct tci_tag_name *name)
 {
     struct tci_tag **place = near_place(tags, name);
     struct tci_tag *tag;
 
-    if (is_near(tags, name, &tag) && (tag != NULL || *place == NULL))
-        return tag != NULL ? tag : make_near(tags, name);
+    if (place != NULL && is_named(*place, name))
+        return *place;
+    if (place != NULL && *place == NULL && tags->far_count == 0)
+        return make_near(tags, name);
     pthread_mutex_lock(&tags->lock);
     sweep_released(tags);
     tag = find(tags, name);
@@ -434,10 +446,13 @@ struct tci_tag *tci_tags_get(struct tci_tags *tags, const struct tci_tag_name *n
 
 struct tci_tag *tci_tags_find(struct tci_tags *tags, const struct tci_tag_name *name)
 {
+    struct tci_tag **place = near_place(tags, name);
     struct tci_tag *tag;
 
-    if (is_near(tags, name, &tag))
-        return tag;
+    if (place != NULL && is_named(*place, name))
+        return *place;
+    if (place != NULL && tags->far_count == 0)
+        return NULL;
     pthread_mutex_lock(&tags->lock);
     tag = find(tags, name);
     pthread_mutex_unlock(&tags->lock);

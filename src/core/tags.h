@@ -50,6 +50,10 @@ enum { TCI_TAGS_ORDERED_MAX = 256 };
  * their numbers follow one another. */
 enum { TCI_TAGS_NEAR = 64 };
 
+/* Calls of sequences that have failed and are remembered, so that their late messages are dropped:
+ * peers that are as many failed calls behind have been told of them, and send none. */
+enum { TCI_TAGS_FAILED_MAX = 4096 };
+
 /* A use that another rank has ended before this one has entered it. */
 struct tci_death {
     struct tci_death *next;
@@ -60,7 +64,8 @@ struct tci_death {
 struct tci_tag {
     struct tci_tag_name name;
     UT_hash_handle hh;
-    struct tci_list idle; /* oldest first; in no list while reserved, or put away in vain */
+    struct tci_list idle; /* in one list of the table at most; in none while reserved, or running,
+                           * or put away in vain */
     bool is_reserved, is_running, is_idle; /* under the lock */
     bool is_near;                          /* in `near`, and not in the table */
     bool is_counted;
@@ -78,7 +83,7 @@ struct tci_tag {
 struct tci_tags {
     pthread_mutex_t lock;
     struct tci_tag *table;
-    struct tci_list idle;
+    struct tci_list idle; /* the oldest first */
     size_t idle_count;
     struct tci_list released;  /* by the application; the loop lets them go idle */
     struct tci_uses past;      /* of those that are not in the table */
@@ -89,8 +94,10 @@ struct tci_tags {
     struct tci_tag *near[TCI_TAGS_NEAR]; /* by number; the first of each place, or NULL */
     struct tci_tag *spare;               /* owned, or NULL: one that was forgotten, for the next */
     size_t far_count;                    /* of those that are in the table */
-    _Atomic size_t calls;                /* that have entered and not ended; any thread reads it */
-    struct tci_ordered_done *ordered;    /* owned; of ordered calls, see tci_tags_note_done */
+    struct tci_list failed;              /* they have ended; the oldest first */
+    size_t failed_count;
+    _Atomic size_t calls;             /* that have entered and not ended; any thread reads it */
+    struct tci_ordered_done *ordered; /* owned; of ordered calls, see tci_tags_note_done */
 };
 
 void tci_tags_init(struct tci_tags *tags);
