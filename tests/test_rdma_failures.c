@@ -268,6 +268,7 @@ static const char *break_in_the_middle(void)
         net_free(&recv[r]);
     }
     assert_int_equal(fake_counts().qps, 0);
+    assert_int_equal(net_stats(&net, 0).breaks + net_stats(&net, 1).breaks, 0);
     return net.nodes[0].error.pub.message;
 }
 

@@ -441,6 +441,26 @@ static void a_work_request_that_always_fails_is_named(void **state)
     assert_true(is_told("over RDMA any more (device fake0, port 1): it had no receive posted"));
 }
 
+/* Nobody uses it in between: the word that each end says first has shown that the way was free. */
+static void one_that_fails_again_later_has_the_whole_time(void **state)
+{
+    (void)state;
+    net_exchange(&net, 1000, 1);
+    for (unsigned heals = 1; heals <= 3; heals++) {
+        uint64_t end_ns;
+
+        tci_rdma_link_break(link_of(0), tci_rdma_flushed);
+        while (net_stats(&net, 0).heals < heals || net_stats(&net, 1).heals < heals) {
+            net_turn(&net);
+            assert_int_equal(losses(), 0);
+        }
+        end_ns = tci_loop_clock() + 2 * BRIEFLY_MS * TCI_NS_PER_MS;
+        while (tci_loop_clock() < end_ns)
+            net_turn(&net);
+    }
+    check_healed(3);
+}
+
 /* Its connection tells, long before the time to heal is over. */
 static void a_peer_that_has_ended_is_not_waited_for(void **state)
 {
@@ -551,6 +571,7 @@ int main(void)
         CASE(a_close_meanwhile_leaves_nothing, open_plain),
         CASE(a_path_that_stays_dead_is_named, open_shortly),
         CASE(a_work_request_that_always_fails_is_named, open_shortly),
+        CASE(one_that_fails_again_later_has_the_whole_time, open_shortly),
         CASE(a_peer_that_has_ended_is_not_waited_for, open_plain),
         CASE(without_another_queue_pair_the_peer_is_lost, open_shortly),
         CASE(what_would_only_fail_again_is_not_tried, open_plain),

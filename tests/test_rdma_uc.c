@@ -256,6 +256,18 @@ static void a_lost_hello_means_tcp(void **state)
 /* ---- Rest ---- */
 
 /* Questions end once they are answered. */
+/* Neither end knows what the other one has taken in: there is nothing to go on from. */
+static void a_queue_pair_that_fails_is_not_made_again(void **state)
+{
+    (void)state;
+    net_exchange(&net, 3 * MIB, 1);
+    tci_rdma_link_break(link_of(0), tci_rdma_flushed);
+    for (int r = 0; r < 2; r++)
+        net_turn_until(&net, &net.nodes[r].losses, 1);
+    for (uint32_t r = 0; r < 2; r++)
+        assert_int_equal(net_stats(&net, r).breaks, 0);
+}
+
 static void an_idle_pair_is_silent(void **state)
 {
     uint64_t sends;
@@ -312,6 +324,7 @@ int main(void)
         CASE(behind_the_last_one_a_question_finds_it),
         CASE(a_send_waits_until_its_message_has_come),
         CASE(a_lost_hello_means_tcp),
+        CASE(a_queue_pair_that_fails_is_not_made_again),
         CASE(an_idle_pair_is_silent),
         CASE(what_was_told_long_ago_is_not_owed_again),
         SEALED(a_card_without_rc_is_used_by_uc),

@@ -14,6 +14,7 @@
 
 #include "core/base.h"
 #include "fake_verbs/fake.h"
+#include "loop/state.h"
 #include "rdma/link.h"
 #include "support/rdma_flow.h"
 #include "support/rdma_net.h"
@@ -95,6 +96,28 @@ static void a_device_that_is_taken_out_meanwhile_is_named(void **state)
     assert_int_equal(losses(), 2);
     assert_true(is_told("over RDMA any more (device fake0, port 1): the device has failed or was "
                         "taken out"));
+}
+
+/* What it failed by first would pass, had there been a device to try again with. */
+static void a_device_that_is_taken_out_as_it_fails_makes_no_other(void **state)
+{
+    struct net_message send;
+
+    (void)state;
+    net_exchange(&net, 1000, 1);
+    fake_fate(-1, 1, FAKE_FAILS, IBV_WC_RETRY_EXC_ERR);
+    net_send(&net, &send, 0, 1, 2, 1000);
+    (void)tci_rdma_flush(link_of(0, 0));
+    while (link_of(0, 0)->broken == NULL)
+        (void)tci_rdma_poll_cq(link_of(0, 0)->rdma, TCI_RDMA_BATCH);
+    fake_remove();
+    while (!link_of(0, 0)->rdma->is_dead)
+        tci_loop_ask(net.loop, 0);
+    assert_int_equal(net.nodes[0].losses, 1);
+    assert_true(is_told("no acknowledgement came"));
+    assert_int_equal(net_stats(&net, 0).breaks, 0);
+    net_wait(&net, &send.xfer);
+    net_free(&send);
 }
 
 static void what_breaks_it_meanwhile_is_named(void **state)
@@ -256,13 +279,66 @@ static void a_path_that_is_away_as_both_leave_is_not_missed(void **state)
     }
 }
 
+/* It stood, and has heard that this rank is done. */
+static void a_peer_that_gives_up_behind_our_goodbye_is_not_lost(void **state)
+{
+    struct tci_notice notice = {.kind = TCI_NOTICE_RDMA,
+                                .culprit = 1,
+                                .text = "it is not used there any more",
+                                .arg = TCI_RDMA_DECLINE};
+
+    (void)state;
+    net_exchange(&net, 1000, 1);
+    let_notify(1, say_nothing);
+    net.nodes[0].transport->ops->leave(net.nodes[0].transport);
+    tcp_ops->notify(tcp_of(1), 0, &notice, true);
+    while (link_of(0, 0)->state != TCI_RDMA_GONE)
+        net_turn(&net);
+    assert_int_equal(net.nodes[0].losses, 0);
+}
+
+/* Its words, and the answers to them, would come behind its goodbye. */
+static void who_has_left_makes_no_queue_pair(void **state)
+{
+    struct net_message send;
+
+    (void)state;
+    net.nodes[0].transport->ops->leave(net.nodes[0].transport);
+    net_send(&net, &send, 1, 0, 1, 1000);
+    while (link_of(0, 0) == NULL)
+        net_turn(&net);
+    net_turns(&net, 3);
+    assert_null(link_of(0, 0)->qp);
+    net_abort(&net, 1, &send.xfer.key);
+    net_wait(&net, &send.xfer);
+    net_free(&send);
+}
+
+static void who_has_left_makes_no_queue_pair_again(void **state)
+{
+    (void)state;
+    net_exchange(&net, 1000, 1);
+    net.nodes[0].transport->ops->leave(net.nodes[0].transport);
+    while (!link_of(0, 0)->rdma->has_left_below)
+        net_turn(&net);
+    tci_rdma_link_break(link_of(0, 0), tci_rdma_flushed);
+    while (link_of(0, 0)->state != TCI_RDMA_GONE)
+        net_turn(&net);
+    assert_int_equal(net_stats(&net, 0).breaks, 0);
+    assert_int_equal(net.nodes[1].losses, 0);
+}
+
 #define CASE(test, open) cmocka_unit_test_setup_teardown(test, open, close_all)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_path_that_is_away_as_both_leave_is_not_missed, open_one),
+        CASE(a_peer_that_gives_up_behind_our_goodbye_is_not_lost, open_one),
+        CASE(who_has_left_makes_no_queue_pair, open_one),
+        CASE(who_has_left_makes_no_queue_pair_again, open_one),
         CASE(a_device_that_is_taken_out_meanwhile_is_named, open_one),
+        CASE(a_device_that_is_taken_out_as_it_fails_makes_no_other, open_one),
         CASE(what_breaks_it_meanwhile_is_named, open_one),
         CASE(a_card_of_other_cables_does_no_harm, open_two),
         CASE(a_peer_that_declines_a_cable_that_is_left_out_is_lost, open_two),

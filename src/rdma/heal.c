@@ -50,7 +50,7 @@ bool tci_rdma_may_heal(const struct tci_rdma_link *link)
     struct tci_rdma *rdma = link->rdma;
 
     return tci_rdma_is_up(link) && rdma->heal_ns > 0 && !link->is_uc && !rdma->is_dead &&
-           !rdma->is_closing && !rdma->has_left_below && tci_rdma_leads(rdma, link->peer) &&
+           !rdma->has_left_below && tci_rdma_leads(rdma, link->peer) &&
            (link->broken == NULL || tci_rdma_is_passing(link->broken));
 }
 
