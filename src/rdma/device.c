@@ -32,17 +32,21 @@ static bool is_ipv4(const union ibv_gid *gid)
     return memcmp(gid->raw, mapped, sizeof(mapped)) == 0;
 }
 
+/* 169.254.0.0/16, or fe80::/10. */
 static bool is_link_local(const union ibv_gid *gid)
 {
+    if (is_ipv4(gid))
+        return gid->raw[12] == 169 && gid->raw[13] == 254;
     return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
 }
 
-/* How gladly a GID is used: packets with an IPv4 header pass every router. */
+/* How gladly a GID is used: packets with an IPv4 header pass every router, those of version 1, and
+ * from link-local addresses, none. */
 static int rank_gid(const struct ibv_gid_entry *entry)
 {
-    if (entry->gid_type == IBV_GID_TYPE_ROCE_V2)
-        return is_ipv4(&entry->gid) ? 4 : is_link_local(&entry->gid) ? 2 : 3;
-    return 1;
+    if (entry->gid_type != IBV_GID_TYPE_ROCE_V2)
+        return 1;
+    return 2 + is_ipv4(&entry->gid) + (is_link_local(&entry->gid) ? 0 : 2);
 }
 
 static void print_address(const union ibv_gid *gid, char *text, socklen_t room)

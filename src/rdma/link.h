@@ -283,6 +283,7 @@ struct tci_rdma {
     pthread_mutex_t regions_lock;
     struct tci_list regions;
     unsigned region_count;
+    size_t idle_bytes, idle_max; /* of those without a use; besides the last one used, at most */
     struct tci_memories_watch memories;
 
     bool is_leaving, has_left_below;

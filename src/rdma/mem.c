@@ -19,6 +19,9 @@
 
 enum { SLAB_BYTES = 4 << 20, SLAB_BYTES_MIN = 2 * TCI_RDMA_CHUNK };
 
+/* Of buffers that stay registered, while nothing uses them. */
+static const size_t idle_max = SIZE_MAX > UINT32_MAX ? (size_t)(8ull << 30) : (size_t)1 << 29;
+
 /* Registered memory of ours. */
 struct tci_rdma_slab {
     struct tci_rdma_slab *next;
@@ -104,6 +107,7 @@ static void drop_region(struct tci_rdma *rdma, struct tci_rdma_region *region)
     TC_ASSERT(region->uses == 0);
     tci_list_del(&region->link);
     rdma->region_count--;
+    rdma->idle_bytes -= region->len;
     (void)rdma->verbs->dereg_mr(region->mr);
     tci_free(region);
 }
@@ -122,6 +126,12 @@ static bool drop_idle(struct tci_rdma *rdma)
         }
     }
     return false;
+}
+
+static void move_first(struct tci_rdma *rdma, struct tci_rdma_region *region)
+{
+    tci_list_del(&region->link);
+    tci_list_add(rdma->regions.next, &region->link);
 }
 
 /* One that is used just now lies where its user has promised that it stays. */
@@ -162,6 +172,7 @@ static struct tci_rdma_region *make_region(struct tci_rdma *rdma,
     }
     tci_list_init(&region->link);
     rdma->region_count++;
+    rdma->idle_bytes += region->len;
     return region;
 }
 
@@ -184,12 +195,25 @@ struct tci_rdma_region *tci_rdma_region_get(struct tci_rdma *rdma, const void *d
     if (region == NULL)
         region = make_region(rdma, &wanted);
     if (region != NULL) {
+        rdma->idle_bytes -= region->uses == 0 ? region->len : 0;
         region->uses++;
-        tci_list_del(&region->link);
-        tci_list_add(rdma->regions.next, &region->link);
+        move_first(rdma, region);
     }
     pthread_mutex_unlock(&rdma->regions_lock);
     return region;
+}
+
+/* Its last use has ended.  Pages that are registered cannot be used for anything else. */
+static void keep_or_drop(struct tci_rdma *rdma, struct tci_rdma_region *region)
+{
+    rdma->idle_bytes += region->len;
+    if (region->life == 0 || region->is_gone) {
+        drop_region(rdma, region);
+        return;
+    }
+    move_first(rdma, region);
+    while (rdma->idle_bytes > rdma->idle_max && rdma->idle_bytes > region->len)
+        (void)drop_idle(rdma);
 }
 
 void tci_rdma_region_put(struct tci_rdma *rdma, struct tci_rdma_region *region)
@@ -198,8 +222,8 @@ void tci_rdma_region_put(struct tci_rdma *rdma, struct tci_rdma_region *region)
         return;
     pthread_mutex_lock(&rdma->regions_lock);
     region->uses--;
-    if (region->uses == 0 && (region->life == 0 || region->is_gone))
-        drop_region(rdma, region);
+    if (region->uses == 0)
+        keep_or_drop(rdma, region);
     pthread_mutex_unlock(&rdma->regions_lock);
 }
 
@@ -244,6 +268,7 @@ void tci_rdma_mem_open(struct tci_rdma *rdma)
 {
     pthread_mutex_init(&rdma->regions_lock, NULL);
     tci_list_init(&rdma->regions);
+    rdma->idle_max = idle_max;
     rdma->memories.gone = memory_gone;
     tci_memories_watch(&rdma->memories);
 }

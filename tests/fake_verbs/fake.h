@@ -12,6 +12,12 @@
  * Any thread: there is one lock. */
 extern const struct tci_verbs fake_verbs;
 
+/* An entry of a port's table of addresses. */
+struct fake_gid {
+    int type;            /* enum ibv_gid_type */
+    const char *address; /* IPv6, or IPv4 as ::ffff:10.0.0.1 */
+};
+
 /* One device of the machine. */
 struct fake_device {
     const char *name;
@@ -19,10 +25,13 @@ struct fake_device {
     bool is_uc_only; /* it refuses queue pairs of kind RC */
     unsigned ports;
     enum ibv_port_state state;
-    uint8_t link_layer;     /* 0: ethernet */
-    enum ibv_mtu mtu;       /* 0: 4096 bytes */
-    uint32_t address;       /* IPv4 of its GID 1, as 0x0a4d0001; 0: it has none */
-    int gid_type;           /* of it; 0: RoCE v2 */
+    uint8_t link_layer; /* 0: ethernet */
+    enum ibv_mtu mtu;   /* 0: 4096 bytes */
+    uint32_t address;   /* IPv4 of its GID 1, as 0x0a4d0001; 0: it has none */
+    int gid_type;       /* of it; 0: RoCE v2 */
+    const struct fake_gid
+        *gids; /* all that it has, borrowed; NULL: that one, and a link-local one */
+    unsigned gid_count;
     uint32_t max_msg_bytes; /* 0: 1 GiB */
     int max_qp_wr, max_cqe; /* 0: many */
 };
@@ -38,10 +47,11 @@ void fake_setup_uc(void);
 /* ---- Scripts ---- */
 
 enum fake_fate {
-    FAKE_FAILS,     /* with a status */
-    FAKE_IS_LOST,   /* its sender believes that it has arrived */
-    FAKE_IS_UNSURE, /* it arrives, and its sender is told that it failed */
-    FAKE_IS_CHANGED /* a bit of it */
+    FAKE_FAILS,      /* with a status */
+    FAKE_IS_LOST,    /* its sender believes that it has arrived */
+    FAKE_IS_UNSURE,  /* it arrives, and its sender is told that it failed */
+    FAKE_IS_CHANGED, /* a bit of it */
+    FAKE_GOES_ASTRAY /* a write, with a remote key that nobody has given out */
 };
 /* What becomes of the n-th (1: the next) work request of a kind (-1: any) that is carried out. */
 void fake_fate(int opcode, unsigned nth, enum fake_fate fate, enum ibv_wc_status status);
@@ -74,6 +84,7 @@ struct fake_counts {
     size_t region_bytes;
     uint64_t sends, writes, registered; /* ever */
     uint64_t posts, arms;               /* calls that a device is rung by */
+    uint64_t carried_ns;                /* time of processors that devices would not have taken */
     uint64_t marked;                    /* sends and writes with what is looked for */
     uint64_t waits_for_receive;         /* receiver not ready: credits were wrong */
     uint64_t overruns;                  /* a completion queue was too short */
@@ -171,7 +182,9 @@ void fake_progress(unsigned most);
 void fake_flush(struct fake_qp *qp);
 void fake_tell(struct fake_context *context, enum ibv_event_type type, uint8_t port);
 void fake_ring(struct fake_cq *cq);
-/* The verbs of objects.c and of work.c. */
+/* Verbs that are not in objects.c. */
+int fake_query_gid(struct ibv_context *base, uint8_t port, uint32_t index,
+                   struct ibv_gid_entry *entry_out);
 int fake_poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc_out);
 int fake_req_notify_cq(struct ibv_cq *cq);
 int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr);

@@ -143,32 +143,6 @@ static int query_port(struct ibv_context *base, uint8_t port, struct ibv_port_at
     return 0;
 }
 
-/* As a card has them: a link-local one by version 1 first, then the address. */
-static int query_gid(struct ibv_context *base, uint8_t port, uint32_t index,
-                     struct ibv_gid_entry *entry_out)
-{
-    const struct fake_device *device = ((struct fake_context *)base)->device;
-    uint8_t *raw = entry_out->gid.raw;
-
-    (void)port;
-    if (device->address == 0 || index > 1) {
-        errno = ENODATA;
-        return ENODATA;
-    }
-    memset(raw, 0, 16);
-    entry_out->gid_type = device->gid_type != 0 ? (uint32_t)device->gid_type : IBV_GID_TYPE_ROCE_V2;
-    raw[10] = raw[11] = 0xff;
-    for (int i = 0; i < 4; i++)
-        raw[12 + i] = (uint8_t)(device->address >> (24 - 8 * i));
-    if (index == 0) {
-        memset(raw, 0, 12);
-        raw[0] = 0xfe;
-        raw[1] = 0x80;
-        entry_out->gid_type = IBV_GID_TYPE_ROCE_V1;
-    }
-    return 0;
-}
-
 /* ---- Events of a device ---- */
 
 void fake_tell(struct fake_context *context, enum ibv_event_type type, uint8_t port)
@@ -518,11 +492,11 @@ static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
         return ENETUNREACH; /* as Soft-RoCE, which looks for the way to its peer then */
     }
     if (to == IBV_QPS_RTR) {
-        qp->attr.dest_qp_num = attr->dest_qp_num;
-        qp->attr.rq_psn = attr->rq_psn;
-        qp->attr.path_mtu = attr->path_mtu;
+        qp->attr = *attr;
     } else if (to == IBV_QPS_RTS) {
         qp->attr.sq_psn = attr->sq_psn;
+        qp->attr.timeout = attr->timeout;
+        qp->attr.retry_cnt = attr->retry_cnt;
         qp->attr.rnr_retry = attr->rnr_retry;
     }
     base->state = to;
@@ -574,7 +548,7 @@ const struct tci_verbs fake_verbs = {
     .close_device = close_device,
     .query_device = query_device,
     .query_port = query_port,
-    .query_gid = query_gid,
+    .query_gid = fake_query_gid,
     .get_async_event = get_async_event,
     .ack_async_event = ack_async_event,
     .alloc_pd = alloc_pd,

@@ -1,5 +1,7 @@
 /* script.c - what the fake's devices are like, and what befalls them. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,9 +28,39 @@ void fake_setup(const struct fake_device *devices, unsigned count)
     world->region_bytes_max = 0;
     world->counts.regions_most = world->counts.regions;
     world->counts.sends = world->counts.writes = world->counts.registered = 0;
-    world->counts.posts = world->counts.arms = 0;
+    world->counts.posts = world->counts.arms = world->counts.carried_ns = 0;
     world->counts.waits_for_receive = world->counts.overruns = world->counts.mistakes = 0;
     pthread_mutex_unlock(&world->lock);
+}
+
+/* As a card has them: a link-local one by version 1 first, then the address. */
+int fake_query_gid(struct ibv_context *base, uint8_t port, uint32_t index,
+                   struct ibv_gid_entry *entry_out)
+{
+    const struct fake_device *device = ((struct fake_context *)base)->device;
+    uint8_t *raw = entry_out->gid.raw;
+
+    (void)port;
+    if (device->gids != NULL && index < device->gid_count) {
+        entry_out->gid_type = (uint32_t)device->gids[index].type;
+        return inet_pton(AF_INET6, device->gids[index].address, raw) == 1 ? 0 : EINVAL;
+    }
+    if (device->gids != NULL || device->address == 0 || index > 1) {
+        errno = ENODATA;
+        return ENODATA;
+    }
+    memset(raw, 0, 16);
+    entry_out->gid_type = device->gid_type != 0 ? (uint32_t)device->gid_type : IBV_GID_TYPE_ROCE_V2;
+    raw[10] = raw[11] = 0xff;
+    for (int i = 0; i < 4; i++)
+        raw[12 + i] = (uint8_t)(device->address >> (24 - 8 * i));
+    if (index == 0) {
+        memset(raw, 0, 12);
+        raw[0] = 0xfe;
+        raw[1] = 0x80;
+        entry_out->gid_type = IBV_GID_TYPE_ROCE_V1;
+    }
+    return 0;
 }
 
 void fake_setup_usual(void)

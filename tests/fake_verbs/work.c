@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base.h"
 #include "fake_verbs/fake.h"
@@ -185,6 +186,14 @@ static void receive(struct fake_qp *peer, const struct fake_work *send, const ui
     free(recv);
 }
 
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 /* What becomes of the request at the head, at its peer. */
 static enum ibv_wc_status deliver(struct fake_qp *qp, struct fake_qp *peer,
                                   const struct fake_work *work, bool is_changed)
@@ -192,6 +201,7 @@ static enum ibv_wc_status deliver(struct fake_qp *qp, struct fake_qp *peer,
     size_t len = length_of(work);
     bool is_write = work->opcode == IBV_WR_RDMA_WRITE || work->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
     const struct fake_mr *mr = is_write ? find_mr(peer->base.pd, work->rkey, true) : NULL;
+    uint64_t began_ns;
     uint8_t *data;
 
     if (!may_use(qp->base.pd, work, 0))
@@ -203,6 +213,7 @@ static enum ibv_wc_status deliver(struct fake_qp *qp, struct fake_qp *peer,
     if (!is_write && (length_of(peer->recvs.head) < len ||
                       !may_use(peer->base.pd, peer->recvs.head, IBV_ACCESS_LOCAL_WRITE)))
         return IBV_WC_REM_INV_REQ_ERR;
+    began_ns = clock_ns();
     data = malloc(len + 1);
     gather(work, data);
     if (is_changed && len > 0)
@@ -218,6 +229,7 @@ static enum ibv_wc_status deliver(struct fake_qp *qp, struct fake_qp *peer,
     else
         world->counts.sends++;
     free(data);
+    world->counts.carried_ns += clock_ns() - began_ns;
     return IBV_WC_SUCCESS;
 }
 
@@ -302,12 +314,14 @@ static bool carry_out(struct fake_qp *qp)
         lose(qp, peer);
         return true;
     }
-    if (is_met && world->script.fate != FAKE_IS_CHANGED) {
+    if (is_met && world->script.fate == FAKE_GOES_ASTRAY)
+        work->rkey = world->next_key + 1;
+    if (is_met && (world->script.fate == FAKE_FAILS || world->script.fate == FAKE_IS_UNSURE)) {
         status = world->script.status;
         if (world->script.fate == FAKE_IS_UNSURE)
             (void)deliver(qp, peer, work, false);
     } else {
-        status = deliver(qp, peer, work, is_met);
+        status = deliver(qp, peer, work, is_met && world->script.fate == FAKE_IS_CHANGED);
     }
     if (status == IBV_WC_SUCCESS)
         end_send(qp, status);

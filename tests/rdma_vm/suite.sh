@@ -80,11 +80,12 @@ case_loss()
 
 # ---- tcdist --------------------------------------------------------------------------------------
 
-port=24000 log=error settings=()
+port=24000 log=error settings=() rdma=() shm=()
 
 # ranks N COMMAND...: N ranks, each on the device of its number, that meet at rdma://.  Their output
-# goes to $work/rank.N, their processes into pids; the caller waits.  log is what they say, and
-# settings[N] what else a rank wants of its device.
+# goes to $work/rank.N, their processes into pids; the caller waits.  log is what they say,
+# settings[N] what else a rank wants of its device; rdma[N] and shm[N] stand for all of that, and
+# for memory that ranks share.
 ranks()
 {
     local size=$1 r
@@ -93,8 +94,8 @@ ranks()
     port=$((port + 1))
     for ((r = 0; r < size; r++)); do
         env TCDIST_RANK="$r" TCDIST_WORLD_SIZE="$size" TCDIST_RENDEZVOUS="rdma://10.77.0.1:$port" \
-            TCDIST_RDMA="1,device=rxe$r${settings[r]-}" TCDIST_SHM=0 TCDIST_TIMEOUT=60 \
-            TCDIST_LOG="$log" timeout 60 "$@" >"$work/rank.$r" 2>&1 &
+            TCDIST_RDMA="${rdma[r]-1,device=rxe$r${settings[r]-}}" TCDIST_SHM="${shm[r]-0}" \
+            TCDIST_TIMEOUT=60 TCDIST_LOG="$log" timeout 60 "$@" >"$work/rank.$r" 2>&1 &
         pids+=("$!")
     done
     started+=("${pids[@]}")
@@ -240,6 +241,38 @@ plug()
 {
     ip link set "eth$1" up &&
         ip route replace 10.77.0.0/24 dev "eth$1" src "10.77.0.$(($1 + 1))" table "$((100 + $1))"
+}
+
+# Objects of the kernel's that stand behind queue pairs, memory and open devices.
+objects() { rdma resource show; }
+
+# Ranks of a program that lives on: all that they had there goes with the group, and no descriptor,
+# thread or memory stays with them.
+case_killed()
+{
+    local before after
+    before=$(objects)
+    [[ -n $before ]] || fail "nothing is counted" || return
+    env TCDIST_SHM=0 TCDIST_RDMA=1 CMOCKA_TEST_FILTER='a_killed_rank_*' \
+        "$build/tests/test_kill" || return
+    after=$(objects)
+    [[ $before == "$after" ]] || fail "before: $before, after: $after"
+}
+
+# Each pair takes the best that both have: 0 and 1 share memory, 3 has neither that nor RDMA.
+case_mixed()
+{
+    local line log=debug rdma=([3]=0) shm=(1 1)
+    ranks 4 "$build/${perf[0]}" "${perf[@]:1}" -b 64K -e 64K --op allreduce,alltoall
+    await_ranks || return
+    grep -q '^# wrong elements: 0' "$work/rank.0" || fail "$(tail "$work/rank.0")" || return
+    for line in 'rank 0: rank 1 is reached over shared memory,' \
+        'rank 0: rank 2 is reached over RDMA, device rxe0,' \
+        'rank 2: rank 1 is reached over RDMA, device rxe2,' \
+        'rank 2: rank 3 is reached over tcp and not over RDMA: .* no RDMA device'; do
+        grep -q "$line" "$work/rank.${line:5:1}" ||
+            fail "not: $line: $(grep reached "$work/rank.${line:5:1}")" || return
+    done
 }
 
 # Neither end can tell which one it is: they agree on one.
