@@ -367,6 +367,69 @@ static void an_idle_transport_sleeps(void **state)
     tci_wake_rise(net.loop);
 }
 
+static void sleep_tight(void)
+{
+    net_turns(&net, 20);
+    assert_true(tci_loop_may_sleep(net.loop));
+}
+
+/* Whether a descriptor has ended the sleep, and not its time. */
+static bool is_woken(void)
+{
+    unsigned before = net.loop->events;
+
+    tci_loop_ask(net.loop, 10 * 1000 * TCI_NS_PER_MS);
+    tci_wake_rise(net.loop);
+    return net.loop->events != before;
+}
+
+static void devices_work(void)
+{
+    fake_hold(false);
+    pthread_mutex_lock(&fake_world.lock);
+    fake_progress(UINT32_MAX);
+    pthread_mutex_unlock(&fake_world.lock);
+}
+
+static void what_comes_while_it_sleeps_wakes_it(void **state)
+{
+    struct net_message send, recv;
+
+    (void)state;
+    net_exchange(&net, 1000, 1);
+    net_recv(&net, &recv, 1, 0, 3, 1000);
+    net_turns(&net, 20);
+    fake_hold(true);
+    net_send(&net, &send, 0, 1, 3, 1000);
+    sleep_tight();
+    devices_work();
+    assert_true(is_woken());
+    net_finish(&net, &send, TC_OK);
+    net_finish(&net, &recv, TC_OK);
+    sleep_tight();
+    fake_remove();
+    assert_true(is_woken());
+    assert_int_equal(net.nodes[0].losses, 1);
+}
+
+/* A queue that is armed rings for what comes then, and for nothing that is in it. */
+static void what_comes_before_it_sleeps_keeps_it_awake(void **state)
+{
+    struct net_message send, recv;
+
+    (void)state;
+    net_exchange(&net, 1000, 1);
+    net_recv(&net, &recv, 1, 0, 3, 1000);
+    net_turns(&net, 20);
+    fake_hold(true);
+    net_send(&net, &send, 0, 1, 3, 1000);
+    net_turns(&net, 20);
+    fake_hold(false);
+    assert_false(tci_loop_may_sleep(net.loop));
+    net_finish(&net, &send, TC_OK);
+    net_finish(&net, &recv, TC_OK);
+}
+
 /* ---- Without memory ---- */
 
 static void wait_for_both(struct net_message *send, struct net_message *recv)
@@ -436,6 +499,8 @@ int main(void)
         CASE(a_device_that_is_taken_out_is_named),
         CASE(a_receive_ends_in_time_though_the_peer_is_silent),
         CASE(an_idle_transport_sleeps),
+        CASE(what_comes_while_it_sleeps_wakes_it),
+        CASE(what_comes_before_it_sleeps_keeps_it_awake),
         CASE(missing_memory_leaves_nothing_waiting),
         SEALED(many_receives_share_few_chunks),
         SEALED(every_status_is_read_and_named),
