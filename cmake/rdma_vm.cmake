@@ -16,7 +16,7 @@ elseif(NOT TCDIST_SANITIZE)
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_executable(rdma_latency tests/rdma_vm/latency.c)
     target_include_directories(rdma_latency PRIVATE include)
-    target_link_libraries(rdma_latency PRIVATE tcdist_static)
+    target_link_libraries(rdma_latency PRIVATE tcdist) # as programs have it, linked as one unit
     set_target_properties(rdma_latency PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     set(machine ${PROJECT_SOURCE_DIR}/tests/rdma_vm)

@@ -5,7 +5,7 @@
  *
  * One rank of a group that the environment describes.  Calls follow each other without a barrier,
  * as the messages of ib_send_lat do.  Rank 0 prints medians: of the whole call, and of its first
- * part, which posts; exit status 0, or 1 after having said why.
+ * part, which posts; and the longest call; exit status 0, or 1 after having said why.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -29,6 +29,15 @@ static int compare(const void *a, const void *b)
     double x = *(const double *)a, y = *(const double *)b;
 
     return (x > y) - (x < y);
+}
+
+static long longest(const double *values, long count)
+{
+    long at = 0;
+
+    for (long i = 1; i < count; i++)
+        at = values[i] > values[at] ? i : at;
+    return at;
 }
 
 static double median(double *values, long count)
@@ -68,6 +77,16 @@ static tc_status_t time_all(tc_dist_ctx *group, long count, double *whole_us, do
     return status;
 }
 
+static void say(double *whole_us, double *post_us, long count)
+{
+    long at = longest(whole_us, count);
+    double longest_us = whole_us[at];
+
+    printf("all-reduce %.2f us, of which the call that posts %.2f us; the longest is number %ld, "
+           "with %.2f us\n",
+           median(whole_us, count), median(post_us, count), at, longest_us);
+}
+
 int main(int argc, char **argv)
 {
     long count = argc == 2 ? strtol(argv[1], NULL, 10) : 0;
@@ -94,8 +113,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "latency: %s: %s\n", tc_status_string(status),
                 tc_last_error() != NULL ? tc_last_error()->message : "no reason given");
     else if (tc_dist_rank(group) == 0)
-        printf("all-reduce %.2f us, of which the call that posts %.2f us\n",
-               median(whole_us, count), median(post_us, count));
+        say(whole_us, post_us, count);
     if (group != NULL)
         (void)(status == TC_OK ? tc_dist_finalize(group) : tc_dist_close(group));
     if (context != NULL)
