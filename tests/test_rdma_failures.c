@@ -17,77 +17,21 @@
 #include "fake_verbs/fake.h"
 #include "loop/state.h"
 #include "net/shm.h"
-#include "rdma/link.h"
 #include "rdma/rdma.h"
-#include "support/rdma_net.h"
+#include "support/rdma_pair.h"
 #include "support/tcp_net.h"
 #include "tcdist/buffer.h"
 
-enum { EAGER = 65536, MIB = 1 << 20 };
+enum { MIB = 1 << 20 };
 
 /* What fails is not made again, so the first failure is named (test_rdma_heal.c has the rest). */
-static void open_plain(struct net *net, size_t eager_bytes)
-{
-    net->context.config.heal_ms = -1;
-    rdma_net_open(net, eager_bytes);
-}
-
-static void open_sealed(struct net *net, size_t eager_bytes)
-{
-    net->context.config.heal_ms = -1;
-    rdma_net_open_sealed(net, eager_bytes);
-}
-
-static const struct net_subject over_rdma = {"rdma", open_plain};
-static const struct net_subject sealed = {"sealed rdma", open_sealed};
+static struct pair_kind plain = {{"rdma", rdma_net_open}, fake_setup_usual, -1};
+static struct pair_kind sealed = {{"sealed rdma", rdma_net_open_sealed}, fake_setup_usual, -1};
 static const struct net_subject over_tcp = {"tcp", tcp_net_open};
-
-static struct net net;
-
-static int open_two(void **state)
-{
-    (void)state;
-    net_subject = &over_rdma;
-    fake_setup_usual();
-    net_open(&net, 2, EAGER);
-    return 0;
-}
-
-static int open_two_sealed(void **state)
-{
-    (void)state;
-    net_subject = &sealed;
-    fake_setup_usual();
-    net_open(&net, 2, EAGER);
-    return 0;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    fake_hold(false);
-    net_close(&net);
-    rdma_net_check_clean();
-    return 0;
-}
 
 static const char *way(uint32_t rank, uint32_t peer, const char **why)
 {
-    return tci_rdma_way(net.nodes[rank].transport, peer, why);
-}
-
-static void all_goes_over_tcp(const char *reason)
-{
-    const char *why;
-
-    net_exchange(&net, 1000, 1);
-    net_exchange(&net, 3 * MIB, 2);
-    for (uint32_t r = 0; r < 2; r++)
-        assert_string_equal(way(r, 1 - r, &why), "tcp");
-    assert_true((way(0, 1, &why), strstr(why, reason) != NULL) ||
-                (way(1, 0, &why), strstr(why, reason) != NULL));
-    assert_int_equal(net.nodes[0].losses + net.nodes[1].losses, 0);
-    assert_int_equal(fake_counts().qps, 0);
+    return tci_rdma_way(pair.nodes[rank].transport, peer, why);
 }
 
 /* ---- It does not come up ---- */
@@ -96,21 +40,21 @@ static void where_packets_get_nowhere_both_use_tcp(void **state)
 {
     (void)state;
     fake_path(false);
-    all_goes_over_tcp("no acknowledgement came");
+    pair_goes_over_tcp("no acknowledgement came");
 }
 
 static void where_there_are_no_queue_pairs_both_use_tcp(void **state)
 {
     (void)state;
     fake_refuse(true, false);
-    all_goes_over_tcp("gives no queue pair");
+    pair_goes_over_tcp("gives no queue pair");
 }
 
 static void where_no_memory_can_be_registered_both_use_tcp(void **state)
 {
     (void)state;
     fake_limit_regions(0, 1);
-    all_goes_over_tcp("ulimit -l");
+    pair_goes_over_tcp("ulimit -l");
 }
 
 static void where_completions_have_no_room_both_use_tcp(void **state)
@@ -122,34 +66,34 @@ static void where_completions_have_no_room_both_use_tcp(void **state)
                                               .max_cqe = 90};
 
     (void)state;
-    net_close(&net);
+    net_close(&pair);
     fake_setup(&narrow, 1);
-    net_open(&net, 2, EAGER);
-    all_goes_over_tcp("no room for the completions");
+    net_open(&pair, 2, PAIR_EAGER);
+    pair_goes_over_tcp("no room for the completions");
 }
 
 /* What a rank without devices is: the transport over shared memory answers for it. */
 static void a_peer_without_a_device_means_tcp(void **state)
 {
-    struct tci_shm_config config = {.rank = 1, .size = 2, .eager_bytes = EAGER};
-    struct net_node *node = &net.nodes[1];
+    struct tci_shm_config config = {.rank = 1, .size = 2, .eager_bytes = PAIR_EAGER};
+    struct net_node *node = &pair.nodes[1];
     const char *why;
 
     (void)state;
-    net_close(&net);
+    net_close(&pair);
     net_subject = &over_tcp;
-    net_open(&net, 2, EAGER);
+    net_open(&pair, 2, PAIR_EAGER);
     for (uint32_t r = 0; r < 2; r++) {
-        struct tci_rdma_config with = {.rank = r, .size = 2, .eager_bytes = EAGER};
+        struct tci_rdma_config with = {.rank = r, .size = 2, .eager_bytes = PAIR_EAGER};
 
         assert_true(tci_rdma_options_parse("1", &with.options));
-        net.nodes[r].transport =
-            r == 0 ? tci_rdma_open(net.loop, &net.context, net.nodes[r].transport, &with)
-                   : tci_shm_open(net.loop, &net.context, node->transport, &config);
-        net.nodes[r].transport->sink = &net.nodes[r].sink;
+        pair.nodes[r].transport =
+            r == 0 ? tci_rdma_open(pair.loop, &pair.context, pair.nodes[r].transport, &with)
+                   : tci_shm_open(pair.loop, &pair.context, node->transport, &config);
+        pair.nodes[r].transport->sink = &pair.nodes[r].sink;
     }
-    net_exchange(&net, 1000, 1);
-    net_exchange(&net, 3 * MIB, 2);
+    net_exchange(&pair, 1000, 1);
+    net_exchange(&pair, 3 * MIB, 2);
     assert_string_equal(way(0, 1, &why), "tcp");
     assert_non_null(strstr(why, "it has no RDMA device"));
 }
@@ -161,11 +105,11 @@ static void memory_that_is_not_registered_is_copied(void **state)
     const char *why;
 
     (void)state;
-    net_exchange(&net, 3 * MIB, 1);
-    assert_int_equal(net_stats(&net, 0).bytes_copied, 0);
+    net_exchange(&pair, 3 * MIB, 1);
+    assert_int_equal(net_stats(&pair, 0).bytes_copied, 0);
     fake_limit_regions(fake_counts().regions + 4, 0); /* a slab of chunks each, and no more */
     for (uint64_t tag = 2; tag < 6; tag++)
-        net_exchange(&net, 3 * MIB + tag * 1001, tag);
+        net_exchange(&pair, 3 * MIB + tag * 1001, tag);
     assert_string_equal(way(0, 1, &why), "RDMA");
     assert_true(fake_counts().regions_most <= TCI_RDMA_REGIONS);
 }
@@ -176,15 +120,15 @@ static void many_receives_share_few_chunks(void **state)
     static struct net_message sends[COUNT], recvs[COUNT];
 
     (void)state;
-    net_exchange(&net, 10, 1);
+    net_exchange(&pair, 10, 1);
     for (unsigned i = 0; i < COUNT; i++)
-        net_recv(&net, &recvs[i], 1, 0, 10 + i, MIB / 2 + i);
+        net_recv(&pair, &recvs[i], 1, 0, 10 + i, MIB / 2 + i);
     assert_true(fake_counts().regions <= 2 * TCI_RDMA_REGIONS);
     for (unsigned i = COUNT; i-- > 0;)
-        net_send(&net, &sends[i], 0, 1, 10 + i, MIB / 2 + i);
+        net_send(&pair, &sends[i], 0, 1, 10 + i, MIB / 2 + i);
     for (unsigned i = 0; i < COUNT; i++) {
-        net_finish(&net, &sends[i], TC_OK);
-        net_finish(&net, &recvs[i], TC_OK);
+        net_finish(&pair, &sends[i], TC_OK);
+        net_finish(&pair, &recvs[i], TC_OK);
     }
 }
 
@@ -197,25 +141,25 @@ static void memory_of_buffers_stays_registered_until_it_is_freed(void **state)
     void *data;
 
     (void)state;
-    net_exchange(&net, 3 * MIB, 1);
+    net_exchange(&pair, 3 * MIB, 1);
     before = fake_counts().regions;
-    tci_process_get(&net.context.process);
-    assert_int_equal(tc_buffer_alloc(&net.context, 4 * MIB, &buffer), TC_OK);
+    tci_process_get(&pair.context.process);
+    assert_int_equal(tc_buffer_alloc(&pair.context, 4 * MIB, &buffer), TC_OK);
     assert_int_equal(tc_buffer_map(buffer, &data), TC_OK);
     for (uint64_t tag = 2; tag < 5; tag++) {
         net_prepare(&send, true, 1, tag, MIB);
         memcpy(data, send.bytes, MIB);
         send.xfer.data = data;
-        net_post(&net, &send, 0);
-        net_recv(&net, &recv, 1, 0, tag, MIB);
-        net_finish(&net, &send, TC_OK);
-        net_finish(&net, &recv, TC_OK);
+        net_post(&pair, &send, 0);
+        net_recv(&pair, &recv, 1, 0, tag, MIB);
+        net_finish(&pair, &send, TC_OK);
+        net_finish(&pair, &recv, TC_OK);
         if (tag == 2)
             ever = fake_counts().registered;
     }
     assert_int_equal(fake_counts().regions, before + 1);
     assert_int_equal(fake_counts().registered, ever + 2); /* of the two receives alone */
-    assert_int_equal(tc_buffer_free(&net.context, buffer), TC_OK);
+    assert_int_equal(tc_buffer_free(&pair.context, buffer), TC_OK);
     assert_int_equal(fake_counts().regions, before);
 }
 
@@ -248,19 +192,19 @@ static const char *break_in_the_middle(void)
     bool is_over = false;
 
     for (uint32_t r = 0; r < 2; r++) {
-        net_send(&net, &send[r], r, 1 - r, 5, 3 * MIB);
-        net_recv(&net, &recv[r], r, 1 - r, 5, 3 * MIB);
+        net_send(&pair, &send[r], r, 1 - r, 5, 3 * MIB);
+        net_recv(&pair, &recv[r], r, 1 - r, 5, 3 * MIB);
     }
     while (!is_over) {
         assert_true(tci_loop_clock() < end_ns);
-        net_turn(&net);
-        is_over = net.nodes[0].losses > 0 && net.nodes[1].losses > 0;
+        net_turn(&pair);
+        is_over = pair.nodes[0].losses > 0 && pair.nodes[1].losses > 0;
         for (int r = 0; r < 2; r++)
             is_over = is_over && has_ended(&send[r]) && has_ended(&recv[r]);
     }
     for (int r = 0; r < 2; r++) {
-        net_wait(&net, &send[r].xfer);
-        net_wait(&net, &recv[r].xfer);
+        net_wait(&pair, &send[r].xfer);
+        net_wait(&pair, &recv[r].xfer);
         assert_true(send[r].xfer.status == TC_OK || send[r].xfer.status == TC_ERR_PEER_LOST);
         if (recv[r].xfer.status == TC_OK)
             assert_true(net_is_intact(&recv[r]));
@@ -268,14 +212,8 @@ static const char *break_in_the_middle(void)
         net_free(&recv[r]);
     }
     assert_int_equal(fake_counts().qps, 0);
-    assert_int_equal(net_stats(&net, 0).breaks + net_stats(&net, 1).breaks, 0);
-    return net.nodes[0].error.pub.message;
-}
-
-static bool is_told(const char *text)
-{
-    return strstr(net.nodes[0].error.pub.message, text) != NULL ||
-           strstr(net.nodes[1].error.pub.message, text) != NULL;
+    assert_int_equal(net_stats(&pair, 0).breaks + net_stats(&pair, 1).breaks, 0);
+    return pair.nodes[0].error.pub.message;
 }
 
 static void every_status_is_read_and_named(void **state)
@@ -283,14 +221,12 @@ static void every_status_is_read_and_named(void **state)
     (void)state;
     for (size_t i = 0; i < TCI_LEN(causes); i++)
         for (unsigned nth = 1; nth < (i < 2 ? 7 : 2); nth += 5) {
-            net_exchange(&net, 1000, 1);
+            net_exchange(&pair, 1000, 1);
             fake_fate(-1, nth, FAKE_FAILS, causes[i].status);
             (void)break_in_the_middle();
-            assert_true(is_told(causes[i].cause));
-            assert_true(is_told("over RDMA any more (device fake0, port 1)"));
-            net_close(&net);
-            fake_setup_usual();
-            net_open(&net, 2, EAGER);
+            assert_true(pair_is_told(causes[i].cause));
+            assert_true(pair_is_told("over RDMA any more (device fake0, port 1)"));
+            pair_reopen();
         }
 }
 
@@ -300,32 +236,30 @@ static void a_lost_message_is_found_by_the_next(void **state)
 
     (void)state;
     for (size_t i = 0; i < TCI_LEN(opcodes); i++) {
-        net_exchange(&net, 1000, 1);
+        net_exchange(&pair, 1000, 1);
         fake_fate(opcodes[i], 1, FAKE_IS_LOST, IBV_WC_SUCCESS);
         (void)break_in_the_middle();
-        assert_true(is_told("was lost"));
-        net_close(&net);
-        fake_setup_usual();
-        net_open(&net, 2, EAGER);
+        assert_true(pair_is_told("was lost"));
+        pair_reopen();
     }
 }
 
 static void a_port_that_goes_down_is_named(void **state)
 {
     (void)state;
-    net_exchange(&net, 1000, 1);
+    net_exchange(&pair, 1000, 1);
     fake_port(false);
     (void)break_in_the_middle();
-    assert_true(is_told("look at the link, the cable and the switch"));
+    assert_true(pair_is_told("look at the link, the cable and the switch"));
 }
 
 static void a_device_that_is_taken_out_is_named(void **state)
 {
     (void)state;
-    net_exchange(&net, 1000, 1);
+    net_exchange(&pair, 1000, 1);
     fake_remove();
     (void)break_in_the_middle();
-    assert_true(is_told("taken out") || is_told("has failed"));
+    assert_true(pair_is_told("taken out") || pair_is_told("has failed"));
 }
 
 /* ---- Late ---- */
@@ -337,19 +271,19 @@ static void a_receive_ends_in_time_though_the_peer_is_silent(void **state)
     struct net_message send, recv;
 
     (void)state;
-    net_exchange(&net, 1000, 1);
-    net_recv(&net, &recv, 1, 0, 3, 6 * MIB);
-    net_turns(&net, 3);
-    net_send(&net, &send, 0, 1, 3, 6 * MIB);
+    net_exchange(&pair, 1000, 1);
+    net_recv(&pair, &recv, 1, 0, 3, 6 * MIB);
+    net_turns(&pair, 3);
+    net_send(&pair, &send, 0, 1, 3, 6 * MIB);
     fake_hold(true);
-    net_turns(&net, 3);
-    net_abort(&net, 1, &key);
-    net_wait(&net, &recv.xfer);
+    net_turns(&pair, 3);
+    net_abort(&pair, 1, &key);
+    net_wait(&pair, &recv.xfer);
     assert_int_equal(recv.xfer.status, TC_ERR_CANCELLED);
     memset(recv.bytes, 0x77, recv.xfer.len);
     fake_hold(false);
-    net_wait(&net, &send.xfer);
-    net_turns(&net, 3);
+    net_wait(&pair, &send.xfer);
+    net_turns(&pair, 3);
     for (size_t i = 0; i < recv.xfer.len; i++)
         assert_int_equal(recv.bytes[i], 0x77);
     net_free(&send);
@@ -359,28 +293,28 @@ static void a_receive_ends_in_time_though_the_peer_is_silent(void **state)
 static void an_idle_transport_sleeps(void **state)
 {
     (void)state;
-    net_exchange(&net, 1000, 1);
+    net_exchange(&pair, 1000, 1);
     for (int i = 0; i < 20; i++)
-        net_turn(&net);
-    assert_int_equal(tci_loop_pass(net.loop), 0);
-    assert_true(tci_loop_may_sleep(net.loop));
-    tci_wake_rise(net.loop);
+        net_turn(&pair);
+    assert_int_equal(tci_loop_pass(pair.loop), 0);
+    assert_true(tci_loop_may_sleep(pair.loop));
+    tci_wake_rise(pair.loop);
 }
 
 static void sleep_tight(void)
 {
-    net_turns(&net, 20);
-    assert_true(tci_loop_may_sleep(net.loop));
+    net_turns(&pair, 20);
+    assert_true(tci_loop_may_sleep(pair.loop));
 }
 
 /* Whether a descriptor has ended the sleep, and not its time. */
 static bool is_woken(void)
 {
-    unsigned before = net.loop->events;
+    unsigned before = pair.loop->events;
 
-    tci_loop_ask(net.loop, 10 * 1000 * TCI_NS_PER_MS);
-    tci_wake_rise(net.loop);
-    return net.loop->events != before;
+    tci_loop_ask(pair.loop, 10 * 1000 * TCI_NS_PER_MS);
+    tci_wake_rise(pair.loop);
+    return pair.loop->events != before;
 }
 
 static void devices_work(void)
@@ -396,20 +330,20 @@ static void what_comes_while_it_sleeps_wakes_it(void **state)
     struct net_message send, recv;
 
     (void)state;
-    net_exchange(&net, 1000, 1);
-    net_recv(&net, &recv, 1, 0, 3, 1000);
-    net_turns(&net, 20);
+    net_exchange(&pair, 1000, 1);
+    net_recv(&pair, &recv, 1, 0, 3, 1000);
+    net_turns(&pair, 20);
     fake_hold(true);
-    net_send(&net, &send, 0, 1, 3, 1000);
+    net_send(&pair, &send, 0, 1, 3, 1000);
     sleep_tight();
     devices_work();
     assert_true(is_woken());
-    net_finish(&net, &send, TC_OK);
-    net_finish(&net, &recv, TC_OK);
+    net_finish(&pair, &send, TC_OK);
+    net_finish(&pair, &recv, TC_OK);
     sleep_tight();
     fake_remove();
     assert_true(is_woken());
-    assert_int_equal(net.nodes[0].losses, 1);
+    assert_int_equal(pair.nodes[0].losses, 1);
 }
 
 /* A queue that is armed rings for what comes then, and for nothing that is in it. */
@@ -418,35 +352,19 @@ static void what_comes_before_it_sleeps_keeps_it_awake(void **state)
     struct net_message send, recv;
 
     (void)state;
-    net_exchange(&net, 1000, 1);
-    net_recv(&net, &recv, 1, 0, 3, 1000);
-    net_turns(&net, 20);
+    net_exchange(&pair, 1000, 1);
+    net_recv(&pair, &recv, 1, 0, 3, 1000);
+    net_turns(&pair, 20);
     fake_hold(true);
-    net_send(&net, &send, 0, 1, 3, 1000);
-    net_turns(&net, 20);
+    net_send(&pair, &send, 0, 1, 3, 1000);
+    net_turns(&pair, 20);
     fake_hold(false);
-    assert_false(tci_loop_may_sleep(net.loop));
-    net_finish(&net, &send, TC_OK);
-    net_finish(&net, &recv, TC_OK);
+    assert_false(tci_loop_may_sleep(pair.loop));
+    net_finish(&pair, &send, TC_OK);
+    net_finish(&pair, &recv, TC_OK);
 }
 
 /* ---- Without memory ---- */
-
-static void wait_for_both(struct net_message *send, struct net_message *recv)
-{
-    uint64_t end_ns = tci_loop_clock() + 60 * 1000 * TCI_NS_PER_MS;
-
-    while ((send->xfer.status == TC_OK || send->xfer.status == TC_PENDING) &&
-           (recv->xfer.status == TC_OK || recv->xfer.status == TC_PENDING) &&
-           (send->xfer.status != TC_OK || recv->xfer.status != TC_OK)) {
-        assert_true(tci_loop_clock() < end_ns);
-        net_turn(&net);
-    }
-    for (int r = 0; r < 2; r++)
-        net_abort(&net, r, &recv->xfer.key);
-    net_wait(&net, &send->xfer);
-    net_wait(&net, &recv->xfer);
-}
 
 static void missing_memory_leaves_nothing_waiting(void **state)
 {
@@ -455,59 +373,37 @@ static void missing_memory_leaves_nothing_waiting(void **state)
     (void)state;
     for (size_t i = 0; i < TCI_LEN(lens); i++)
         for (uint64_t n = 1, total = 0; n == 1 || n <= total; n++) {
-            struct net_message send, recv;
-            uint64_t before;
-
-            before = tci_alloc_total();
-            tci_alloc_fail_at(n, 0);
-            net_send(&net, &send, 0, 1, 1, lens[i]);
-            net_turns(&net, 3);
-            net_recv(&net, &recv, 1, 0, 1, lens[i]);
-            wait_for_both(&send, &recv);
-            tci_alloc_fail_at(0, 0);
-            total = tci_max(total, tci_alloc_total() - before);
-            if (recv.xfer.status == TC_OK)
-                assert_true(net_is_intact(&recv));
-            net_free(&send);
-            net_free(&recv);
-            net_close(&net);
-            fake_setup_usual();
-            net_open(&net, 2, EAGER);
+            total = tci_max(total, net_send_without_memory(&pair, n, lens[i]));
+            pair_reopen();
         }
 }
-
-#define CASE(test) cmocka_unit_test_setup_teardown(test, open_two, close_all)
-#define SEALED(test)                                                                               \
-    {                                                                                              \
-        "sealed: " #test, test, open_two_sealed, close_all, NULL                                   \
-    }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(where_packets_get_nowhere_both_use_tcp),
-        CASE(where_there_are_no_queue_pairs_both_use_tcp),
-        CASE(where_no_memory_can_be_registered_both_use_tcp),
-        CASE(where_completions_have_no_room_both_use_tcp),
-        CASE(a_peer_without_a_device_means_tcp),
-        CASE(memory_that_is_not_registered_is_copied),
-        CASE(many_receives_share_few_chunks),
-        CASE(memory_of_buffers_stays_registered_until_it_is_freed),
-        CASE(every_status_is_read_and_named),
-        CASE(a_lost_message_is_found_by_the_next),
-        CASE(a_port_that_goes_down_is_named),
-        CASE(a_device_that_is_taken_out_is_named),
-        CASE(a_receive_ends_in_time_though_the_peer_is_silent),
-        CASE(an_idle_transport_sleeps),
-        CASE(what_comes_while_it_sleeps_wakes_it),
-        CASE(what_comes_before_it_sleeps_keeps_it_awake),
-        CASE(missing_memory_leaves_nothing_waiting),
-        SEALED(many_receives_share_few_chunks),
-        SEALED(every_status_is_read_and_named),
-        SEALED(a_device_that_is_taken_out_is_named),
-        SEALED(a_receive_ends_in_time_though_the_peer_is_silent),
-        SEALED(an_idle_transport_sleeps),
-        SEALED(missing_memory_leaves_nothing_waiting),
+        PAIR_CASE(where_packets_get_nowhere_both_use_tcp, plain),
+        PAIR_CASE(where_there_are_no_queue_pairs_both_use_tcp, plain),
+        PAIR_CASE(where_no_memory_can_be_registered_both_use_tcp, plain),
+        PAIR_CASE(where_completions_have_no_room_both_use_tcp, plain),
+        PAIR_CASE(a_peer_without_a_device_means_tcp, plain),
+        PAIR_CASE(memory_that_is_not_registered_is_copied, plain),
+        PAIR_CASE(many_receives_share_few_chunks, plain),
+        PAIR_CASE(memory_of_buffers_stays_registered_until_it_is_freed, plain),
+        PAIR_CASE(every_status_is_read_and_named, plain),
+        PAIR_CASE(a_lost_message_is_found_by_the_next, plain),
+        PAIR_CASE(a_port_that_goes_down_is_named, plain),
+        PAIR_CASE(a_device_that_is_taken_out_is_named, plain),
+        PAIR_CASE(a_receive_ends_in_time_though_the_peer_is_silent, plain),
+        PAIR_CASE(an_idle_transport_sleeps, plain),
+        PAIR_CASE(what_comes_while_it_sleeps_wakes_it, plain),
+        PAIR_CASE(what_comes_before_it_sleeps_keeps_it_awake, plain),
+        PAIR_CASE(missing_memory_leaves_nothing_waiting, plain),
+        PAIR_CASE_OF("sealed", many_receives_share_few_chunks, sealed),
+        PAIR_CASE_OF("sealed", every_status_is_read_and_named, sealed),
+        PAIR_CASE_OF("sealed", a_device_that_is_taken_out_is_named, sealed),
+        PAIR_CASE_OF("sealed", a_receive_ends_in_time_though_the_peer_is_silent, sealed),
+        PAIR_CASE_OF("sealed", an_idle_transport_sleeps, sealed),
+        PAIR_CASE_OF("sealed", missing_memory_leaves_nothing_waiting, sealed),
     };
 
     if (sodium_init() < 0)

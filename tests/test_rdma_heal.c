@@ -15,106 +15,31 @@
 
 #include "core/base.h"
 #include "fake_verbs/fake.h"
-#include "rdma/link.h"
 #include "support/rdma_flow.h"
-#include "support/rdma_net.h"
+#include "support/rdma_pair.h"
 #include "support/world.h"
 #include "tcdist/log.h"
 
-enum {
-    EAGER = 65536,
-    MIB = 1 << 20,
-    TURNS = 8,
-    ROUNDS = 6,
-    SMALL = 40,
-    BRIEFLY_MS = 100,
-    RANKS = 3
-};
+enum { MIB = 1 << 20, TURNS = 8, ROUNDS = 6, SMALL = 40, BRIEFLY_MS = 100, RANKS = 3 };
 
-static void open_briefly(struct net *net, size_t eager_bytes)
-{
-    net->context.config.heal_ms = BRIEFLY_MS;
-    rdma_net_open(net, eager_bytes);
-}
-
-static const struct net_subject subjects[] = {{"rdma", rdma_net_open},
-                                              {"sealed rdma", rdma_net_open_sealed},
-                                              {"2 cables", rdma_net_open_cables},
-                                              {"4 cables, sealed", rdma_net_open_sealed_cables}};
-static const struct net_subject briefly = {"rdma, briefly", open_briefly};
-
-static struct net net;
-
-static void open_as(const struct net_subject *subject)
-{
-    net_subject = subject;
-    rdma_net_setup_cables();
-    net_open(&net, 2, EAGER);
-}
-
-static void close_net(void)
-{
-    net_close(&net);
-    rdma_net_check_clean();
-}
-
-static int open_plain(void **state)
-{
-    (void)state;
-    open_as(&subjects[0]);
-    return 0;
-}
-
-static int open_sealed(void **state)
-{
-    (void)state;
-    open_as(&subjects[1]);
-    return 0;
-}
-
-static int open_shortly(void **state)
-{
-    (void)state;
-    open_as(&briefly);
-    return 0;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    fake_hold(false);
-    close_net();
-    return 0;
-}
-
-static struct tci_rdma_link *link_of(uint32_t rank)
-{
-    return tci_rdma_of(net.nodes[rank].transport)->links[1 - rank];
-}
-
-static unsigned losses(void)
-{
-    return net.nodes[0].losses + net.nodes[1].losses;
-}
-
-static bool is_told(const char *text)
-{
-    return strstr(net.nodes[0].error.pub.message, text) != NULL ||
-           strstr(net.nodes[1].error.pub.message, text) != NULL;
-}
+static struct pair_kind kinds[] = {{{"rdma", rdma_net_open}, NULL, 0},
+                                   {{"sealed rdma", rdma_net_open_sealed}, NULL, 0},
+                                   {{"2 cables", rdma_net_open_cables}, NULL, 0},
+                                   {{"4 cables, sealed", rdma_net_open_sealed_cables}, NULL, 0}};
+static struct pair_kind briefly = {{"rdma, briefly", rdma_net_open}, NULL, BRIEFLY_MS};
 
 /* Both went on over queue pairs made since, and stand. */
 static void check_healed(unsigned least)
 {
     struct tci_transport_stats stats[2];
 
-    net_exchange(&net, 3 * MIB, 90);
+    net_exchange(&pair, 3 * MIB, 90);
     for (uint32_t r = 0; r < 2; r++) {
-        stats[r] = net_stats(&net, r);
+        stats[r] = net_stats(&pair, r);
         assert_true(stats[r].heals >= least);
         assert_true(stats[r].heals <= stats[r].breaks);
     }
-    assert_int_equal(losses(), 0);
+    assert_int_equal(pair_losses(), 0);
 }
 
 /* ---- Cuts ---- */
@@ -122,20 +47,20 @@ static void check_healed(unsigned least)
 static void a_path_that_is_away_for_a_moment_is_not_missed(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < TCI_LEN(subjects); i++)
+    for (size_t i = 0; i < TCI_LEN(kinds); i++)
         for (int turns = 0; turns < TURNS; turns++) {
             struct rdma_flow flow;
 
-            open_as(&subjects[i]);
-            net_exchange(&net, MIB, 1);
-            rdma_flow_start(&net, &flow, 2);
-            net_turns(&net, turns);
+            pair_open(&kinds[i]);
+            net_exchange(&pair, MIB, 1);
+            rdma_flow_start(&pair, &flow, 2);
+            net_turns(&pair, turns);
             fake_port(false);
-            net_turns(&net, 1 + 5 * (turns % 5));
+            net_turns(&pair, 1 + 5 * (turns % 5));
             fake_port(true);
-            rdma_flow_finish(&net, &flow);
+            rdma_flow_finish(&pair, &flow);
             check_healed(0);
-            close_net();
+            pair_close();
         }
 }
 
@@ -150,14 +75,14 @@ static void a_work_request_that_fails_is_neither_lost_nor_doubled(void **state)
         for (unsigned n = 1; n < 40; n += 1 + n / 12) {
             struct rdma_flow flow;
 
-            open_as(&subjects[i]);
-            net_exchange(&net, 1000, 1);
-            rdma_flow_start(&net, &flow, 2);
+            pair_open(&kinds[i]);
+            net_exchange(&pair, 1000, 1);
+            rdma_flow_start(&pair, &flow, 2);
             fake_fate(-1, n / 2 + 1, n % 2 == 0 ? FAKE_FAILS : FAKE_IS_UNSURE,
                       statuses[n / 2 % TCI_LEN(statuses)]);
-            rdma_flow_finish(&net, &flow);
+            rdma_flow_finish(&pair, &flow);
             check_healed(1);
-            close_net();
+            pair_close();
         }
 }
 
@@ -168,17 +93,17 @@ static void a_queue_pair_may_fail_as_soon_as_it_is_made_again(void **state)
     for (unsigned round = 0; round < ROUNDS; round++) {
         struct rdma_flow flow;
 
-        net_exchange(&net, 1000, 1);
-        rdma_flow_start(&net, &flow, 2);
+        net_exchange(&pair, 1000, 1);
+        rdma_flow_start(&pair, &flow, 2);
         for (unsigned i = 0; i < 5; i++) {
-            uint64_t heals = net_stats(&net, 0).heals;
+            uint64_t heals = net_stats(&pair, 0).heals;
 
             fake_fate(-1, 1 + (round + i) % 3, round % 2 == 0 ? FAKE_FAILS : FAKE_IS_UNSURE,
                       IBV_WC_RETRY_EXC_ERR);
-            for (int turns = 0; net_stats(&net, 0).heals == heals && turns < 100; turns++)
-                net_turn(&net);
+            for (int turns = 0; net_stats(&pair, 0).heals == heals && turns < 100; turns++)
+                net_turn(&pair);
         }
-        rdma_flow_finish(&net, &flow);
+        rdma_flow_finish(&pair, &flow);
         check_healed(2);
     }
 }
@@ -186,18 +111,18 @@ static void a_queue_pair_may_fail_as_soon_as_it_is_made_again(void **state)
 static void cuts_go_on_and_on(void **state)
 {
     (void)state;
-    net_exchange(&net, 1000, 1);
+    net_exchange(&pair, 1000, 1);
     for (unsigned round = 0; round < ROUNDS; round++) {
         struct rdma_flow flow;
 
-        rdma_flow_start(&net, &flow, 2);
+        rdma_flow_start(&pair, &flow, 2);
         for (int turns = 1; turns < 7; turns++) {
-            net_turns(&net, 2 * turns);
+            net_turns(&pair, 2 * turns);
             fake_path(false);
-            net_turns(&net, 3);
+            net_turns(&pair, 3);
             fake_path(true);
         }
-        rdma_flow_finish(&net, &flow);
+        rdma_flow_finish(&pair, &flow);
     }
     check_healed(2);
 }
@@ -208,16 +133,16 @@ static void small_messages_go_on_where_they_were(void **state)
     static struct net_message sends[2][SMALL], recvs[2][SMALL];
 
     (void)state;
-    net_exchange(&net, 1000, 1);
+    net_exchange(&pair, 1000, 1);
     for (unsigned round = 0; round < ROUNDS; round++) {
         for (unsigned i = 0; i < SMALL; i++)
             for (uint32_t r = 0; r < 2; r++) {
-                size_t len = i % 3 == 0 ? EAGER - i : 100 * i;
+                size_t len = i % 3 == 0 ? PAIR_EAGER - i : 100 * i;
 
-                net_send(&net, &sends[r][i], r, 1 - r, i % 5, len);
+                net_send(&pair, &sends[r][i], r, 1 - r, i % 5, len);
                 if (i % 2 == round % 2)
-                    net_turn(&net);
-                net_recv(&net, &recvs[r][i], r, 1 - r, i % 5, len);
+                    net_turn(&pair);
+                net_recv(&pair, &recvs[r][i], r, 1 - r, i % 5, len);
                 if (i % 7 == round % 7)
                     fake_path(false);
                 else if (i % 7 == (round + 1) % 7)
@@ -226,8 +151,8 @@ static void small_messages_go_on_where_they_were(void **state)
         fake_path(true);
         for (unsigned i = 0; i < SMALL; i++)
             for (uint32_t r = 0; r < 2; r++) {
-                net_finish(&net, &sends[r][i], TC_OK);
-                net_finish(&net, &recvs[r][i], TC_OK);
+                net_finish(&pair, &sends[r][i], TC_OK);
+                net_finish(&pair, &recvs[r][i], TC_OK);
             }
     }
     check_healed(1);
@@ -238,17 +163,17 @@ static void notices_come_once_and_all(void **state)
     struct tci_notice notice = {.kind = TCI_NOTICE_CALL, .culprit = 0};
 
     (void)state;
-    net_exchange(&net, 1000, 1);
+    net_exchange(&pair, 1000, 1);
     fake_path(false);
     for (unsigned i = 0; i < SMALL; i++) {
-        net.nodes[0].transport->ops->notify(net.nodes[0].transport, 1, &notice, true);
-        net_turns(&net, 2);
+        pair.nodes[0].transport->ops->notify(pair.nodes[0].transport, 1, &notice, true);
+        net_turns(&pair, 2);
     }
-    assert_int_equal(net.nodes[1].notices, 0);
+    assert_int_equal(pair.nodes[1].notices, 0);
     fake_path(true);
-    net_turn_until(&net, &net.nodes[1].notices, SMALL);
+    net_turn_until(&pair, &pair.nodes[1].notices, SMALL);
     check_healed(1);
-    assert_int_equal(net.nodes[1].notices, SMALL);
+    assert_int_equal(pair.nodes[1].notices, SMALL);
 }
 
 /* ---- Collectives ---- */
@@ -322,82 +247,82 @@ static void an_allreduce_that_is_cut_again_and_again_is_right(void **state)
 
 static void turn_until_away(void)
 {
-    while (link_of(0)->state != TCI_RDMA_HEALING || link_of(1)->state != TCI_RDMA_HEALING)
-        net_turn(&net);
+    while (pair_link(0, 0)->state != TCI_RDMA_HEALING || pair_link(1, 0)->state != TCI_RDMA_HEALING)
+        net_turn(&pair);
 }
 
 /* Memory that is the user's again is neither read nor written by a queue pair made later. */
 static void what_is_aborted_meanwhile_is_not_touched(void **state)
 {
+    (void)state;
     for (int turns = 0; turns < TURNS; turns++) {
         struct net_message send, recv;
         size_t wrong = 0;
 
-        net_exchange(&net, MIB, 1);
-        net_send(&net, &send, 0, 1, 2, 6 * MIB);
-        net_recv(&net, &recv, 1, 0, 2, 6 * MIB);
-        net_turns(&net, turns);
+        net_exchange(&pair, MIB, 1);
+        net_send(&pair, &send, 0, 1, 2, 6 * MIB);
+        net_recv(&pair, &recv, 1, 0, 2, 6 * MIB);
+        net_turns(&pair, turns);
         fake_path(false);
-        for (int i = 0; i < 50 && link_of(1)->state != TCI_RDMA_HEALING; i++)
-            net_turn(&net);
-        net_abort(&net, 0, &send.xfer.key);
-        net_wait(&net, &send.xfer);
+        for (int i = 0; i < 50 && pair_link(1, 0)->state != TCI_RDMA_HEALING; i++)
+            net_turn(&pair);
+        net_abort(&pair, 0, &send.xfer.key);
+        net_wait(&pair, &send.xfer);
         memset(send.bytes, 0x66, send.xfer.len);
-        net_abort(&net, 1, &recv.xfer.key);
+        net_abort(&pair, 1, &recv.xfer.key);
         if (turns % 2 == 0)
             fake_path(true);
-        net_wait(&net, &recv.xfer);
+        net_wait(&pair, &recv.xfer);
         memset(recv.bytes, 0x77, recv.xfer.len);
         fake_path(true);
-        net_exchange(&net, MIB, 1);
+        net_exchange(&pair, MIB, 1);
         for (size_t i = 0; i < recv.xfer.len; i++)
             wrong += recv.bytes[i] != 0x77;
         assert_int_equal(wrong, 0);
-        assert_int_equal(losses(), 0);
+        assert_int_equal(pair_losses(), 0);
         net_free(&send);
         net_free(&recv);
-        close_net();
-        (void)open_plain(state);
+        pair_reopen();
     }
 }
 
 static void a_goodbye_waits_for_the_queue_pair(void **state)
 {
+    (void)state;
     for (int turns = 0; turns < TURNS; turns++) {
         struct rdma_flow flow;
 
-        net_exchange(&net, MIB, 1);
-        rdma_flow_start(&net, &flow, 2);
-        net_turns(&net, turns);
+        net_exchange(&pair, MIB, 1);
+        rdma_flow_start(&pair, &flow, 2);
+        net_turns(&pair, turns);
         fake_path(false);
-        net_turns(&net, 4);
+        net_turns(&pair, 4);
         for (int r = 0; r < 2; r++)
-            net.nodes[r].transport->ops->leave(net.nodes[r].transport);
-        net_turns(&net, 4);
+            pair.nodes[r].transport->ops->leave(pair.nodes[r].transport);
+        net_turns(&pair, 4);
         fake_path(true);
-        rdma_flow_finish(&net, &flow);
+        rdma_flow_finish(&pair, &flow);
         for (int r = 0; r < 2; r++)
-            net_turn_until(&net, &net.nodes[r].lefts, 1);
-        assert_int_equal(losses(), 0);
-        close_net();
-        (void)open_plain(state);
+            net_turn_until(&pair, &pair.nodes[r].lefts, 1);
+        assert_int_equal(pair_losses(), 0);
+        pair_reopen();
     }
 }
 
 static void a_close_meanwhile_leaves_nothing(void **state)
 {
+    (void)state;
     for (int turns = 0; turns < TURNS; turns++) {
         struct rdma_flow flow;
 
-        net_exchange(&net, MIB, 1);
-        rdma_flow_start(&net, &flow, 2);
-        net_turns(&net, 3);
+        net_exchange(&pair, MIB, 1);
+        rdma_flow_start(&pair, &flow, 2);
+        net_turns(&pair, 3);
         fake_port(false);
-        net_turns(&net, turns);
-        net_close_transports(&net);
-        rdma_flow_drop(&net, &flow);
-        close_net();
-        (void)open_plain(state);
+        net_turns(&pair, turns);
+        net_close_transports(&pair);
+        rdma_flow_drop(&pair, &flow);
+        pair_reopen();
     }
 }
 
@@ -405,9 +330,9 @@ static void a_close_meanwhile_leaves_nothing(void **state)
 
 static void drop_lost(struct rdma_flow *flow)
 {
-    rdma_flow_drop(&net, flow);
-    net_turn_until(&net, &net.nodes[0].losses, 1);
-    net_turn_until(&net, &net.nodes[1].losses, 1);
+    rdma_flow_drop(&pair, flow);
+    net_turn_until(&pair, &pair.nodes[0].losses, 1);
+    net_turn_until(&pair, &pair.nodes[1].losses, 1);
     assert_int_equal(fake_counts().qps, 0);
 }
 
@@ -416,11 +341,11 @@ static void a_path_that_stays_dead_is_named(void **state)
     struct rdma_flow flow;
 
     (void)state;
-    net_exchange(&net, MIB, 1);
-    rdma_flow_start(&net, &flow, 2);
+    net_exchange(&pair, MIB, 1);
+    rdma_flow_start(&pair, &flow, 2);
     fake_port(false);
     drop_lost(&flow);
-    assert_true(is_told("over RDMA any more (device fake0, port 1): no acknowledgement came"));
+    assert_true(pair_is_told("over RDMA any more (device fake0, port 1): no acknowledgement came"));
 }
 
 /* All else passes, again and again; what is posted again and again does not. */
@@ -429,34 +354,35 @@ static void a_work_request_that_always_fails_is_named(void **state)
     static struct net_message send, recv;
 
     (void)state;
-    net_exchange(&net, MIB, 1);
-    net_send(&net, &send, 0, 1, 2, 3 * MIB);
-    net_recv(&net, &recv, 1, 0, 2, 3 * MIB);
-    while (net.nodes[0].losses == 0) {
+    net_exchange(&pair, MIB, 1);
+    net_send(&pair, &send, 0, 1, 2, 3 * MIB);
+    net_recv(&pair, &recv, 1, 0, 2, 3 * MIB);
+    while (pair.nodes[0].losses == 0) {
         fake_fate(IBV_WR_RDMA_WRITE_WITH_IMM, 1, FAKE_FAILS, IBV_WC_RNR_RETRY_EXC_ERR);
-        net_turn(&net);
+        net_turn(&pair);
     }
-    net_finish(&net, &send, TC_ERR_PEER_LOST);
-    net_finish(&net, &recv, TC_ERR_PEER_LOST);
-    assert_true(is_told("over RDMA any more (device fake0, port 1): it had no receive posted"));
+    net_finish(&pair, &send, TC_ERR_PEER_LOST);
+    net_finish(&pair, &recv, TC_ERR_PEER_LOST);
+    assert_true(
+        pair_is_told("over RDMA any more (device fake0, port 1): it had no receive posted"));
 }
 
 /* Nobody uses it in between: the word that each end says first has shown that the way was free. */
 static void one_that_fails_again_later_has_the_whole_time(void **state)
 {
     (void)state;
-    net_exchange(&net, 1000, 1);
+    net_exchange(&pair, 1000, 1);
     for (unsigned heals = 1; heals <= 3; heals++) {
         uint64_t end_ns;
 
-        tci_rdma_link_break(link_of(0), tci_rdma_flushed);
-        while (net_stats(&net, 0).heals < heals || net_stats(&net, 1).heals < heals) {
-            net_turn(&net);
-            assert_int_equal(losses(), 0);
+        tci_rdma_link_break(pair_link(0, 0), tci_rdma_flushed);
+        while (net_stats(&pair, 0).heals < heals || net_stats(&pair, 1).heals < heals) {
+            net_turn(&pair);
+            assert_int_equal(pair_losses(), 0);
         }
         end_ns = tci_loop_clock() + 2 * BRIEFLY_MS * TCI_NS_PER_MS;
         while (tci_loop_clock() < end_ns)
-            net_turn(&net);
+            net_turn(&pair);
     }
     check_healed(3);
 }
@@ -467,15 +393,15 @@ static void a_peer_that_has_ended_is_not_waited_for(void **state)
     struct rdma_flow flow;
 
     (void)state;
-    net_exchange(&net, MIB, 1);
-    rdma_flow_start(&net, &flow, 2);
+    net_exchange(&pair, MIB, 1);
+    rdma_flow_start(&pair, &flow, 2);
     fake_port(false);
     turn_until_away();
-    net.nodes[1].transport->ops->close(net.nodes[1].transport);
-    net.nodes[1].transport = NULL;
-    rdma_flow_drop(&net, &flow);
-    assert_int_equal(net.nodes[0].losses, 1);
-    assert_true(is_told("has closed"));
+    pair.nodes[1].transport->ops->close(pair.nodes[1].transport);
+    pair.nodes[1].transport = NULL;
+    rdma_flow_drop(&pair, &flow);
+    assert_int_equal(pair.nodes[0].losses, 1);
+    assert_true(pair_is_told("has closed"));
     assert_int_equal(fake_counts().qps, 0);
 }
 
@@ -484,12 +410,12 @@ static void without_another_queue_pair_the_peer_is_lost(void **state)
     struct rdma_flow flow;
 
     (void)state;
-    net_exchange(&net, MIB, 1);
-    rdma_flow_start(&net, &flow, 2);
+    net_exchange(&pair, MIB, 1);
+    rdma_flow_start(&pair, &flow, 2);
     fake_refuse(true, false);
     fake_fate(-1, 1, FAKE_FAILS, IBV_WC_RETRY_EXC_ERR);
     drop_lost(&flow);
-    assert_true(is_told("gives no queue pair"));
+    assert_true(pair_is_told("gives no queue pair"));
 }
 
 /* Another queue pair would meet the same, or what the device has acknowledged is not there. */
@@ -497,29 +423,29 @@ static void what_would_only_fail_again_is_not_tried(void **state)
 {
     struct rdma_flow flow;
 
-    net_exchange(&net, MIB, 1);
-    rdma_flow_start(&net, &flow, 2);
+    (void)state;
+    net_exchange(&pair, MIB, 1);
+    rdma_flow_start(&pair, &flow, 2);
     fake_fate(IBV_WR_RDMA_WRITE_WITH_IMM, 1, FAKE_FAILS, IBV_WC_REM_ACCESS_ERR);
     drop_lost(&flow);
-    assert_true(is_told("its device refused to write"));
-    assert_int_equal(net_stats(&net, 0).heals, 0);
-    close_net();
+    assert_true(pair_is_told("its device refused to write"));
+    assert_int_equal(net_stats(&pair, 0).heals, 0);
+    pair_reopen();
 
-    (void)open_plain(state);
-    net_exchange(&net, MIB, 1);
-    rdma_flow_start(&net, &flow, 2);
-    net_turns(&net, 4);
-    link_of(0)->had = link_of(0)->works_done - 1;
-    tci_rdma_on_failed(link_of(0), link_of(0)->works_done - 1, "a test says so");
+    net_exchange(&pair, MIB, 1);
+    rdma_flow_start(&pair, &flow, 2);
+    net_turns(&pair, 4);
+    pair_link(0, 0)->had = pair_link(0, 0)->works_done - 1;
+    tci_rdma_on_failed(pair_link(0, 0), pair_link(0, 0)->works_done - 1, "a test says so");
     drop_lost(&flow);
-    assert_true(is_told("lost what it had acknowledged"));
+    assert_true(pair_is_told("lost what it had acknowledged"));
 }
 
 static void say(uint32_t from, enum tci_rdma_meeting what, const char *text)
 {
     struct tci_notice notice = {
         .kind = TCI_NOTICE_RDMA, .culprit = (int32_t)from, .arg = (uint64_t)what};
-    struct tci_transport *tcp = tci_rdma_below(net.nodes[from].transport);
+    struct tci_transport *tcp = tci_rdma_below(pair.nodes[from].transport);
 
     memcpy(notice.text, text, strlen(text) + 1);
     tcp->ops->notify(tcp, 1 - from, &notice, true);
@@ -531,51 +457,49 @@ static void words_out_of_turn_do_no_harm(void **state)
     static const char *const texts[] = {"", "no card", "4 32 8192 65536 4096 0 2 99 1 1 0 0 00",
                                         "4294967295 it says"};
 
+    (void)state;
     for (int what = TCI_RDMA_OFFER; what <= TCI_RDMA_FAILED; what++)
         for (size_t i = 0; i < TCI_LEN(texts); i++) {
             uint32_t from = ((size_t)what + i) % 2;
             struct rdma_flow flow;
 
-            net_exchange(&net, MIB, 1);
-            rdma_flow_start(&net, &flow, 2);
-            net_turns(&net, 3);
+            net_exchange(&pair, MIB, 1);
+            rdma_flow_start(&pair, &flow, 2);
+            net_turns(&pair, 3);
             fake_path(false);
             turn_until_away();
             say(from, (enum tci_rdma_meeting)what, texts[i]);
-            net_turns(&net, 10);
+            net_turns(&pair, 10);
             fake_path(true);
-            rdma_flow_drop(&net, &flow);
-            close_net();
-            (void)open_plain(state);
+            rdma_flow_drop(&pair, &flow);
+            pair_reopen();
         }
 }
-
-#define CASE(test, open) cmocka_unit_test_setup_teardown(test, open, close_all)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_path_that_is_away_for_a_moment_is_not_missed),
         cmocka_unit_test(a_work_request_that_fails_is_neither_lost_nor_doubled),
-        CASE(a_queue_pair_may_fail_as_soon_as_it_is_made_again, open_plain),
-        CASE(a_queue_pair_may_fail_as_soon_as_it_is_made_again, open_sealed),
-        CASE(cuts_go_on_and_on, open_plain),
-        CASE(cuts_go_on_and_on, open_sealed),
-        CASE(small_messages_go_on_where_they_were, open_plain),
-        CASE(small_messages_go_on_where_they_were, open_sealed),
-        CASE(notices_come_once_and_all, open_plain),
+        PAIR_CASE(a_queue_pair_may_fail_as_soon_as_it_is_made_again, kinds[0]),
+        PAIR_CASE(a_queue_pair_may_fail_as_soon_as_it_is_made_again, kinds[1]),
+        PAIR_CASE(cuts_go_on_and_on, kinds[0]),
+        PAIR_CASE(cuts_go_on_and_on, kinds[1]),
+        PAIR_CASE(small_messages_go_on_where_they_were, kinds[0]),
+        PAIR_CASE(small_messages_go_on_where_they_were, kinds[1]),
+        PAIR_CASE(notices_come_once_and_all, kinds[0]),
         cmocka_unit_test(an_allreduce_that_is_cut_again_and_again_is_right),
-        CASE(what_is_aborted_meanwhile_is_not_touched, open_plain),
-        CASE(what_is_aborted_meanwhile_is_not_touched, open_sealed),
-        CASE(a_goodbye_waits_for_the_queue_pair, open_plain),
-        CASE(a_close_meanwhile_leaves_nothing, open_plain),
-        CASE(a_path_that_stays_dead_is_named, open_shortly),
-        CASE(a_work_request_that_always_fails_is_named, open_shortly),
-        CASE(one_that_fails_again_later_has_the_whole_time, open_shortly),
-        CASE(a_peer_that_has_ended_is_not_waited_for, open_plain),
-        CASE(without_another_queue_pair_the_peer_is_lost, open_shortly),
-        CASE(what_would_only_fail_again_is_not_tried, open_plain),
-        CASE(words_out_of_turn_do_no_harm, open_plain),
+        PAIR_CASE(what_is_aborted_meanwhile_is_not_touched, kinds[0]),
+        PAIR_CASE(what_is_aborted_meanwhile_is_not_touched, kinds[1]),
+        PAIR_CASE(a_goodbye_waits_for_the_queue_pair, kinds[0]),
+        PAIR_CASE(a_close_meanwhile_leaves_nothing, kinds[0]),
+        PAIR_CASE(a_path_that_stays_dead_is_named, briefly),
+        PAIR_CASE(a_work_request_that_always_fails_is_named, briefly),
+        PAIR_CASE(one_that_fails_again_later_has_the_whole_time, briefly),
+        PAIR_CASE(a_peer_that_has_ended_is_not_waited_for, kinds[0]),
+        PAIR_CASE(without_another_queue_pair_the_peer_is_lost, briefly),
+        PAIR_CASE(what_would_only_fail_again_is_not_tried, kinds[0]),
+        PAIR_CASE(words_out_of_turn_do_no_harm, kinds[0]),
     };
 
     if (sodium_init() < 0)

@@ -14,63 +14,12 @@
 #include "core/base.h"
 #include "fake_verbs/fake.h"
 #include "loop/state.h"
-#include "rdma/link.h"
-#include "support/rdma_net.h"
+#include "support/rdma_pair.h"
 
-enum { EAGER = 65536, MIB = 1 << 20, PATIENCE_MS = 60 * 1000 };
+enum { MIB = 1 << 20, PATIENCE_MS = 60 * 1000 };
 
-static const struct net_subject subjects[] = {{"rdma", rdma_net_open},
-                                              {"sealed rdma", rdma_net_open_sealed}};
-
-static struct net net;
-
-static void open_two(const struct net_subject *subject)
-{
-    net_subject = subject;
-    fake_setup_uc();
-    net_open(&net, 2, EAGER);
-}
-
-static int open_plain(void **state)
-{
-    (void)state;
-    open_two(&subjects[0]);
-    return 0;
-}
-
-static int open_sealed(void **state)
-{
-    (void)state;
-    open_two(&subjects[1]);
-    return 0;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    net_close(&net);
-    rdma_net_check_clean();
-    return 0;
-}
-
-static struct tci_rdma_link *link_of(uint32_t rank)
-{
-    return ((struct tci_rdma *)net.nodes[rank].transport)->links[1 - rank];
-}
-
-static bool is_told(const char *text)
-{
-    return strstr(net.nodes[0].error.pub.message, text) != NULL ||
-           strstr(net.nodes[1].error.pub.message, text) != NULL;
-}
-
-static void turn_for(uint64_t ms)
-{
-    uint64_t end_ns = tci_loop_clock() + ms * TCI_NS_PER_MS;
-
-    while (tci_loop_clock() < end_ns)
-        net_turn(&net);
-}
+static struct pair_kind plain = {{"rdma", rdma_net_open}, fake_setup_uc, 0};
+static struct pair_kind sealed = {{"sealed rdma", rdma_net_open_sealed}, fake_setup_uc, 0};
 
 /* ---- Kinds ---- */
 
@@ -79,12 +28,12 @@ static void a_card_without_rc_is_used_by_uc(void **state)
     const char *why;
 
     (void)state;
-    net_exchange(&net, 100, 1);
-    net_exchange(&net, EAGER, 2);
-    net_exchange(&net, 3 * MIB + 5, 3);
+    net_exchange(&pair, 100, 1);
+    net_exchange(&pair, PAIR_EAGER, 2);
+    net_exchange(&pair, 3 * MIB + 5, 3);
     for (uint32_t r = 0; r < 2; r++) {
-        assert_string_equal(tci_rdma_way(net.nodes[r].transport, 1 - r, &why), "RDMA");
-        assert_true(link_of(r)->is_uc);
+        assert_string_equal(tci_rdma_way(pair.nodes[r].transport, 1 - r, &why), "RDMA");
+        assert_true(pair_link(r, 0)->is_uc);
     }
 }
 
@@ -112,22 +61,23 @@ static void a_pair_of_which_one_has_no_rc_uses_uc(void **state)
         for (uint32_t first = 0; first < 3; first++) {
             struct net_message send, recv;
 
-            net_close(&net);
+            net_close(&pair);
             devices_of[without] = "1,device=uc";
             devices_of[1 - without] = "1,device=rc";
             net_subject = &mixed;
             fake_setup(both, TCI_LEN(both));
-            net_open(&net, 2, EAGER);
+            net_open(&pair, 2, PAIR_EAGER);
             if (first < 2) {
-                net_recv(&net, &recv, 1 - first, first, 1, MIB);
-                net_turns(&net, 5);
-                net_send(&net, &send, first, 1 - first, 1, MIB);
-                net_finish(&net, &send, TC_OK);
-                net_finish(&net, &recv, TC_OK);
+                net_recv(&pair, &recv, 1 - first, first, 1, MIB);
+                net_turns(&pair, 5);
+                net_send(&pair, &send, first, 1 - first, 1, MIB);
+                net_finish(&pair, &send, TC_OK);
+                net_finish(&pair, &recv, TC_OK);
             }
-            net_exchange(&net, 2 * MIB, 2);
-            assert_true(link_of(0)->is_uc && link_of(1)->is_uc);
-            assert_true(link_of(0)->state == TCI_RDMA_NEAR && link_of(1)->state == TCI_RDMA_NEAR);
+            net_exchange(&pair, 2 * MIB, 2);
+            assert_true(pair_link(0, 0)->is_uc && pair_link(1, 0)->is_uc);
+            assert_true(pair_link(0, 0)->state == TCI_RDMA_NEAR &&
+                        pair_link(1, 0)->state == TCI_RDMA_NEAR);
         }
 }
 
@@ -137,9 +87,9 @@ static void wait_for_loss(void)
 {
     uint64_t end_ns = tci_loop_clock() + PATIENCE_MS * TCI_NS_PER_MS;
 
-    while (net.nodes[0].losses == 0 || net.nodes[1].losses == 0) {
+    while (pair.nodes[0].losses == 0 || pair.nodes[1].losses == 0) {
         assert_true(tci_loop_clock() < end_ns);
-        net_turn(&net);
+        net_turn(&pair);
     }
 }
 
@@ -150,31 +100,22 @@ static void lose_one(int opcode, unsigned nth, size_t len)
     enum { COUNT = 6 };
     static struct net_message sends[2][COUNT], recvs[2][COUNT];
 
-    net_exchange(&net, 1000, 1);
+    net_exchange(&pair, 1000, 1);
     fake_fate(opcode, nth, FAKE_IS_LOST, IBV_WC_SUCCESS);
     for (unsigned i = 0; i < COUNT; i++)
         for (uint32_t r = 0; r < 2; r++) {
-            net_recv(&net, &recvs[r][i], r, 1 - r, 10 + i, len + i);
-            net_send(&net, &sends[r][i], r, 1 - r, 10 + i, len + i);
+            net_recv(&pair, &recvs[r][i], r, 1 - r, 10 + i, len + i);
+            net_send(&pair, &sends[r][i], r, 1 - r, 10 + i, len + i);
         }
     wait_for_loss();
     for (unsigned i = 0; i < COUNT; i++)
         for (uint32_t r = 0; r < 2; r++) {
-            net_wait(&net, &sends[r][i].xfer);
-            net_wait(&net, &recvs[r][i].xfer);
+            net_wait(&pair, &sends[r][i].xfer);
+            net_wait(&pair, &recvs[r][i].xfer);
             assert_true(recvs[r][i].xfer.status == TC_ERR_PEER_LOST || net_is_intact(&recvs[r][i]));
             net_free(&sends[r][i]);
             net_free(&recvs[r][i]);
         }
-}
-
-static void reopen(void)
-{
-    const struct net_subject *subject = net_subject;
-
-    net_close(&net);
-    rdma_net_check_clean();
-    open_two(subject);
 }
 
 static void a_lost_one_is_found_by_the_next(void **state)
@@ -182,11 +123,11 @@ static void a_lost_one_is_found_by_the_next(void **state)
     (void)state;
     for (unsigned nth = 1; nth < 8; nth += 3) {
         lose_one(IBV_WR_SEND, nth, 3000);
-        assert_true(is_told("was lost") || is_told("does not open"));
-        reopen();
+        assert_true(pair_is_told("was lost") || pair_is_told("does not open"));
+        pair_reopen();
         lose_one(IBV_WR_RDMA_WRITE_WITH_IMM, nth, MIB + MIB / 2);
-        assert_true(is_told("was lost") || is_told("does not open"));
-        reopen();
+        assert_true(pair_is_told("was lost") || pair_is_told("does not open"));
+        pair_reopen();
     }
 }
 
@@ -195,17 +136,17 @@ static void lose_last(int opcode, unsigned nth, size_t len)
 {
     struct net_message send, recv;
 
-    net_exchange(&net, 1000, 1);
-    turn_for(5);
-    net_recv(&net, &recv, 1, 0, 7, len);
-    net_turns(&net, 5);
+    net_exchange(&pair, 1000, 1);
+    pair_turn_for(5);
+    net_recv(&pair, &recv, 1, 0, 7, len);
+    net_turns(&pair, 5);
     fake_fate(opcode, nth, FAKE_IS_LOST, IBV_WC_SUCCESS);
-    net_send(&net, &send, 0, 1, 7, len);
+    net_send(&pair, &send, 0, 1, 7, len);
     wait_for_loss();
-    net_wait(&net, &send.xfer);
-    net_wait(&net, &recv.xfer);
+    net_wait(&pair, &send.xfer);
+    net_wait(&pair, &recv.xfer);
     assert_int_equal(recv.xfer.status, TC_ERR_PEER_LOST);
-    assert_true(is_told("was lost") || is_told("does not open"));
+    assert_true(pair_is_told("was lost") || pair_is_told("does not open"));
     net_free(&send);
     net_free(&recv);
 }
@@ -214,10 +155,10 @@ static void behind_the_last_one_a_question_finds_it(void **state)
 {
     (void)state;
     lose_last(IBV_WR_SEND, 1, 100);
-    reopen();
+    pair_reopen();
     lose_last(IBV_WR_SEND, 3, 20000); /* the last of three parts */
-    reopen();
-    lose_last(IBV_WR_RDMA_WRITE_WITH_IMM, net_subject == &subjects[0] ? 2 : 8, 2 * MIB);
+    pair_reopen();
+    lose_last(IBV_WR_RDMA_WRITE_WITH_IMM, pair_kind == &plain ? 2 : 8, 2 * MIB);
 }
 
 /* The sender of a large message knows that all of it has come, not that it was sent. */
@@ -226,15 +167,15 @@ static void a_send_waits_until_its_message_has_come(void **state)
     struct net_message send, recv;
 
     (void)state;
-    net_exchange(&net, 1000, 1);
-    net_recv(&net, &recv, 1, 0, 7, 2 * MIB);
-    net_turns(&net, 5);
+    net_exchange(&pair, 1000, 1);
+    net_recv(&pair, &recv, 1, 0, 7, 2 * MIB);
+    net_turns(&pair, 5);
     fake_fate(IBV_WR_RDMA_WRITE_WITH_IMM, 1, FAKE_IS_LOST, IBV_WC_SUCCESS);
-    net_send(&net, &send, 0, 1, 7, 2 * MIB);
+    net_send(&pair, &send, 0, 1, 7, 2 * MIB);
     wait_for_loss();
     assert_int_equal(send.xfer.status, TC_ERR_PEER_LOST);
-    net_drop(&net, &send);
-    net_drop(&net, &recv);
+    net_drop(&pair, &send);
+    net_drop(&pair, &recv);
 }
 
 static void a_lost_hello_means_tcp(void **state)
@@ -244,12 +185,12 @@ static void a_lost_hello_means_tcp(void **state)
     (void)state;
     for (unsigned nth = 1; nth < 3; nth++) {
         fake_fate(IBV_WR_SEND, nth, FAKE_IS_LOST, IBV_WC_SUCCESS);
-        net_exchange(&net, 1000, 1);
-        net_exchange(&net, MIB, 2);
+        net_exchange(&pair, 1000, 1);
+        net_exchange(&pair, MIB, 2);
         for (uint32_t r = 0; r < 2; r++)
-            assert_string_equal(tci_rdma_way(net.nodes[r].transport, 1 - r, &why), "tcp");
-        assert_int_equal(net.nodes[0].losses + net.nodes[1].losses, 0);
-        reopen();
+            assert_string_equal(tci_rdma_way(pair.nodes[r].transport, 1 - r, &why), "tcp");
+        assert_int_equal(pair_losses(), 0);
+        pair_reopen();
     }
 }
 
@@ -257,7 +198,7 @@ static void a_lost_hello_means_tcp(void **state)
 
 static bool may_ask(uint32_t rank)
 {
-    return link_of(rank)->ask.heap_at != 0;
+    return pair_link(rank, 0)->ask.heap_at != 0;
 }
 
 /* Questions end once they are answered. */
@@ -265,12 +206,12 @@ static bool may_ask(uint32_t rank)
 static void a_queue_pair_that_fails_is_not_made_again(void **state)
 {
     (void)state;
-    net_exchange(&net, 3 * MIB, 1);
-    tci_rdma_link_break(link_of(0), tci_rdma_flushed);
+    net_exchange(&pair, 3 * MIB, 1);
+    tci_rdma_link_break(pair_link(0, 0), tci_rdma_flushed);
     for (int r = 0; r < 2; r++)
-        net_turn_until(&net, &net.nodes[r].losses, 1);
+        net_turn_until(&pair, &pair.nodes[r].losses, 1);
     for (uint32_t r = 0; r < 2; r++)
-        assert_int_equal(net_stats(&net, r).breaks, 0);
+        assert_int_equal(net_stats(&pair, r).breaks, 0);
 }
 
 static void an_idle_pair_is_silent(void **state)
@@ -278,24 +219,24 @@ static void an_idle_pair_is_silent(void **state)
     uint64_t end_ns = tci_loop_clock() + 60 * 1000 * TCI_NS_PER_MS, sends;
 
     (void)state;
-    net_exchange(&net, 1000, 1);
+    net_exchange(&pair, 1000, 1);
     while (may_ask(0) || may_ask(1)) {
         assert_true(tci_loop_clock() < end_ns);
-        turn_for(10);
+        pair_turn_for(10);
     }
     sends = fake_counts().sends;
-    turn_for(500);
+    pair_turn_for(500);
     assert_int_equal(fake_counts().sends, sends);
-    assert_int_equal(tci_loop_pass(net.loop), 0);
-    assert_true(tci_loop_may_sleep(net.loop));
-    tci_wake_rise(net.loop);
+    assert_int_equal(tci_loop_pass(pair.loop), 0);
+    assert_true(tci_loop_may_sleep(pair.loop));
+    tci_wake_rise(pair.loop);
 }
 
 /* As if so many had gone both ways. */
 static void pass_records(uint32_t count)
 {
     for (uint32_t r = 0; r < 2; r++) {
-        struct tci_rdma_link *link = link_of(r);
+        struct tci_rdma_link *link = pair_link(r, 0);
         uint32_t *const numbers[] = {&link->works_put, &link->works_done, &link->flown,
                                      &link->sent,      &link->acked,      &link->asked,
                                      &link->spoken,    &link->taken,      &link->told};
@@ -308,37 +249,31 @@ static void pass_records(uint32_t count)
 /* Small messages alone, which nobody is to hear of at once. */
 static void what_was_told_long_ago_is_not_owed_again(void **state)
 {
-    net_exchange(&net, 1000, 1);
-    turn_for(500);
+    net_exchange(&pair, 1000, 1);
+    pair_turn_for(500);
     pass_records(UINT32_C(1) << 30);
-    net_exchange(&net, 1000, 2);
+    net_exchange(&pair, 1000, 2);
     pass_records(UINT32_C(1) << 30);
-    net_exchange(&net, 1000, 3);
+    net_exchange(&pair, 1000, 3);
     an_idle_pair_is_silent(state);
 }
-
-#define CASE(test) cmocka_unit_test_setup_teardown(test, open_plain, close_all)
-#define SEALED(test)                                                                               \
-    {                                                                                              \
-        "sealed: " #test, test, open_sealed, close_all, NULL                                       \
-    }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(a_card_without_rc_is_used_by_uc),
-        CASE(a_pair_of_which_one_has_no_rc_uses_uc),
-        CASE(a_lost_one_is_found_by_the_next),
-        CASE(behind_the_last_one_a_question_finds_it),
-        CASE(a_send_waits_until_its_message_has_come),
-        CASE(a_lost_hello_means_tcp),
-        CASE(a_queue_pair_that_fails_is_not_made_again),
-        CASE(an_idle_pair_is_silent),
-        CASE(what_was_told_long_ago_is_not_owed_again),
-        SEALED(a_card_without_rc_is_used_by_uc),
-        SEALED(a_lost_one_is_found_by_the_next),
-        SEALED(behind_the_last_one_a_question_finds_it),
-        SEALED(an_idle_pair_is_silent),
+        PAIR_CASE(a_card_without_rc_is_used_by_uc, plain),
+        PAIR_CASE(a_pair_of_which_one_has_no_rc_uses_uc, plain),
+        PAIR_CASE(a_lost_one_is_found_by_the_next, plain),
+        PAIR_CASE(behind_the_last_one_a_question_finds_it, plain),
+        PAIR_CASE(a_send_waits_until_its_message_has_come, plain),
+        PAIR_CASE(a_lost_hello_means_tcp, plain),
+        PAIR_CASE(a_queue_pair_that_fails_is_not_made_again, plain),
+        PAIR_CASE(an_idle_pair_is_silent, plain),
+        PAIR_CASE(what_was_told_long_ago_is_not_owed_again, plain),
+        PAIR_CASE_OF("sealed", a_card_without_rc_is_used_by_uc, sealed),
+        PAIR_CASE_OF("sealed", a_lost_one_is_found_by_the_next, sealed),
+        PAIR_CASE_OF("sealed", behind_the_last_one_a_question_finds_it, sealed),
+        PAIR_CASE_OF("sealed", an_idle_pair_is_silent, sealed),
     };
 
     if (sodium_init() < 0)

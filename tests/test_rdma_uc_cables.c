@@ -17,57 +17,20 @@
 #include "core/base.h"
 #include "fake_verbs/fake.h"
 #include "loop/loop.h"
-#include "rdma/link.h"
 #include "support/rdma_flow.h"
-#include "support/rdma_net.h"
+#include "support/rdma_pair.h"
 #include "tcdist/log.h"
 
-enum { EAGER = 65536, MIB = 1 << 20, TURNS = 7 };
+enum { MIB = 1 << 20, TURNS = 7 };
 
-static const struct net_subject plain = {"2 cables", rdma_net_open_uc_cables};
-static const struct net_subject sealed = {"4 cables, sealed", rdma_net_open_sealed_uc_cables};
-
-static struct net net;
-
-static void open_again(const struct net_subject *subject)
-{
-    net_subject = subject;
-    rdma_net_setup_cables();
-    net_open(&net, 2, EAGER);
-}
-
-static int open_two(void **state)
-{
-    (void)state;
-    open_again(&plain);
-    return 0;
-}
-
-static int open_four(void **state)
-{
-    (void)state;
-    open_again(&sealed);
-    return 0;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    net_close(&net);
-    rdma_net_check_clean();
-    return 0;
-}
-
-static unsigned losses(void)
-{
-    return net.nodes[0].losses + net.nodes[1].losses;
-}
+static struct pair_kind plain = {{"2 cables", rdma_net_open_uc_cables}, NULL, 0};
+static struct pair_kind sealed = {{"4 cables, sealed", rdma_net_open_sealed_uc_cables}, NULL, 0};
 
 /* Both ends have gone on without the second cable. */
 static bool is_left_out(void)
 {
     for (uint32_t r = 0; r < 2; r++)
-        if (rdma_net_cable(&net, r, 1)->links[1 - r]->state != TCI_RDMA_FAR)
+        if (pair_link(r, 1)->state != TCI_RDMA_FAR)
             return false;
     return true;
 }
@@ -75,27 +38,21 @@ static bool is_left_out(void)
 /* The n-th of a kind is lost, over the cable that leads, or over another one. */
 static void lose_each(int opcode, unsigned *survived, unsigned *named)
 {
-    const struct net_subject *subject = net_subject;
-
     for (unsigned nth = 1; nth < 12; nth += 2) {
         struct rdma_flow flow;
 
-        net_exchange(&net, MIB, 1);
-        rdma_flow_start(&net, &flow, 2);
+        net_exchange(&pair, MIB, 1);
+        rdma_flow_start(&pair, &flow, 2);
         fake_fate(opcode, nth, FAKE_IS_LOST, IBV_WC_SUCCESS);
-        rdma_flow_drop(&net, &flow);
-        if (losses() == 0) {
-            net_exchange(&net, 3 * MIB, 3);
-            *survived += fake_counts().qps < (subject == &plain ? 4 : 2 * RDMA_NET_CABLES);
+        rdma_flow_drop(&pair, &flow);
+        if (pair_losses() == 0) {
+            net_exchange(&pair, 3 * MIB, 3);
+            *survived += fake_counts().qps < (pair_kind == &plain ? 4 : 2 * RDMA_NET_CABLES);
         } else {
-            assert_true(strstr(net.nodes[0].error.pub.message, "was lost") != NULL ||
-                        strstr(net.nodes[1].error.pub.message, "was lost") != NULL ||
-                        strstr(net.nodes[0].error.pub.message, "does not open") != NULL ||
-                        strstr(net.nodes[1].error.pub.message, "does not open") != NULL);
+            assert_true(pair_is_told("was lost") || pair_is_told("does not open"));
             *named += 1;
         }
-        (void)close_all(NULL);
-        open_again(subject);
+        pair_reopen();
     }
 }
 
@@ -109,35 +66,27 @@ static void what_a_side_loses_goes_over_the_one_that_leads(void **state)
 
         lose_each(kinds[k], &survived, &named);
         assert_true(survived > 0);
-        assert_true(named > 0 || net_subject != &plain);
+        assert_true(named > 0 || pair_kind != &plain);
     }
 }
 
 /* At each moment of messages in both directions; no device says a word. */
 static void a_side_that_is_silent_is_left_out(void **state)
 {
+    (void)state;
     for (int turns = 0; turns < TURNS; turns += 2) {
         struct rdma_flow flow;
 
-        net_exchange(&net, MIB, 1);
-        rdma_flow_start(&net, &flow, 2);
-        net_turns(&net, turns);
+        net_exchange(&pair, MIB, 1);
+        rdma_flow_start(&pair, &flow, 2);
+        net_turns(&pair, turns);
         fake_port_of(1, false);
-        rdma_flow_finish(&net, &flow);
-        net_exchange(&net, 3 * MIB, 3);
-        assert_int_equal(losses(), 0);
+        rdma_flow_finish(&pair, &flow);
+        net_exchange(&pair, 3 * MIB, 3);
+        assert_int_equal(pair_losses(), 0);
         assert_true(is_left_out());
-        (void)close_all(state);
-        (void)open_two(state);
+        pair_reopen();
     }
-}
-
-static void turn_for(uint64_t ms)
-{
-    uint64_t end_ns = tci_loop_clock() + ms * TCI_NS_PER_MS;
-
-    while (tci_loop_clock() < end_ns)
-        net_turn(&net);
 }
 
 /* Has both ends ask over the cable that leads, too; what has come there in the turn of the question
@@ -147,16 +96,16 @@ static void turn_silently(uint64_t ms)
     uint64_t end_ns = tci_loop_clock() + ms * TCI_NS_PER_MS;
 
     while (tci_loop_clock() < end_ns) {
-        net_turn(&net);
+        net_turn(&pair);
         for (uint32_t r = 0; r < 2; r++) {
-            const struct tci_rdma_link *side = rdma_net_cable(&net, r, 1)->links[1 - r];
+            const struct tci_rdma_link *side = pair_link(r, 1);
 
             if (side->lead_asked_ns != 0)
-                rdma_net_cable(&net, r, 0)->links[1 - r]->read_ns = side->lead_asked_ns;
+                pair_link(r, 0)->read_ns = side->lead_asked_ns;
         }
     }
     for (uint32_t r = 0; r < 2; r++)
-        assert_int_not_equal(rdma_net_cable(&net, r, 1)->links[1 - r]->lead_asked_ns, 0);
+        assert_int_not_equal(pair_link(r, 1)->lead_asked_ns, 0);
 }
 
 /* Where the cable that leads is silent as well it is the peer that does not answer. */
@@ -165,26 +114,24 @@ static void a_peer_that_is_silent_costs_no_cable(void **state)
     struct rdma_flow flow;
 
     (void)state;
-    net_exchange(&net, MIB, 1);
+    net_exchange(&pair, MIB, 1);
     fake_hold(true);
-    rdma_flow_start(&net, &flow, 2);
+    rdma_flow_start(&pair, &flow, 2);
     turn_silently(2000);
     fake_hold(false);
-    rdma_flow_finish(&net, &flow);
-    turn_for(2000);
-    assert_int_equal(losses(), 0);
+    rdma_flow_finish(&pair, &flow);
+    pair_turn_for(2000);
+    assert_int_equal(pair_losses(), 0);
     assert_int_equal(fake_counts().qps, 4);
 }
-
-#define CASE(test, open) cmocka_unit_test_setup_teardown(test, open, close_all)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(what_a_side_loses_goes_over_the_one_that_leads, open_two),
-        CASE(what_a_side_loses_goes_over_the_one_that_leads, open_four),
-        CASE(a_side_that_is_silent_is_left_out, open_two),
-        CASE(a_peer_that_is_silent_costs_no_cable, open_two),
+        PAIR_CASE(what_a_side_loses_goes_over_the_one_that_leads, plain),
+        PAIR_CASE(what_a_side_loses_goes_over_the_one_that_leads, sealed),
+        PAIR_CASE(a_side_that_is_silent_is_left_out, plain),
+        PAIR_CASE(a_peer_that_is_silent_costs_no_cable, plain),
     };
 
     if (sodium_init() < 0)

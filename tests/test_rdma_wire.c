@@ -15,29 +15,10 @@
 #include "core/notice.h"
 #include "core/plan.h"
 #include "fake_verbs/fake.h"
-#include "rdma/link.h"
-#include "support/rdma_net.h"
+#include "support/rdma_pair.h"
 #include "support/sample.h"
 
-enum { EAGER = 65536 };
-
-static struct net net;
-
-static int open_two(void **state)
-{
-    (void)state;
-    fake_setup_usual();
-    net_open(&net, 2, EAGER);
-    return 0;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    net_close(&net);
-    rdma_net_check_clean();
-    return 0;
-}
+static struct pair_kind plain = {{"rdma", rdma_net_open}, fake_setup_usual, 0};
 
 static struct tci_rdma_head some_head(void)
 {
@@ -161,19 +142,14 @@ static void records_that_make_no_sense_are_refused(void **state)
 
 /* ---- A peer that sends nonsense ---- */
 
-static struct tci_rdma_link *link_of(uint32_t rank)
-{
-    return tci_rdma_of(net.nodes[rank].transport)->links[1 - rank];
-}
-
 static void exchange(void)
 {
     struct net_message send, recv;
 
-    net_recv(&net, &recv, 0, 1, 1, 100);
-    net_send(&net, &send, 1, 0, 1, 100);
-    net_finish(&net, &send, TC_OK);
-    net_finish(&net, &recv, TC_OK);
+    net_recv(&pair, &recv, 0, 1, 1, 100);
+    net_send(&pair, &send, 1, 0, 1, 100);
+    net_finish(&pair, &send, TC_OK);
+    net_finish(&pair, &recv, TC_OK);
 }
 
 /* What rank 1 does before it sends what ends the link; it may write the payload, too. */
@@ -183,7 +159,7 @@ static void say(uint8_t *payload, uint8_t kind, uint32_t len, uint64_t total)
 {
     struct tci_rdma_head head = {.kind = kind, .len = len, .total = total};
 
-    tci_rdma_control(link_of(1), &head, payload);
+    tci_rdma_control(pair_link(1, 0), &head, payload);
 }
 
 static void begin_message(uint8_t *payload)
@@ -199,13 +175,13 @@ static void say_goodbye(uint8_t *payload)
 static void take_more_records_than_came(uint8_t *payload)
 {
     (void)payload;
-    link_of(1)->taken += 3;
+    pair_link(1, 0)->taken += 3;
 }
 
 static void use_more_than_came(uint8_t *payload)
 {
     (void)payload;
-    link_of(1)->consumed += 300;
+    pair_link(1, 0)->consumed += 300;
 }
 
 /* First it has used a message, and then none. */
@@ -213,20 +189,20 @@ static void use_less_than_before(uint8_t *payload)
 {
     struct net_message send, recv;
 
-    net_recv(&net, &recv, 1, 0, 2, 100);
-    net_send(&net, &send, 0, 1, 2, 100);
-    net_finish(&net, &send, TC_OK);
-    net_finish(&net, &recv, TC_OK);
+    net_recv(&pair, &recv, 1, 0, 2, 100);
+    net_send(&pair, &send, 0, 1, 2, 100);
+    net_finish(&pair, &send, TC_OK);
+    net_finish(&pair, &recv, TC_OK);
     say(payload, TCI_RDMA_ACK, 0, 0);
-    net_turns(&net, 5);
-    assert_int_not_equal(link_of(0)->window_acked, 0);
-    link_of(1)->consumed = 0;
+    net_turns(&pair, 5);
+    assert_int_not_equal(pair_link(0, 0)->window_acked, 0);
+    pair_link(1, 0)->consumed = 0;
 }
 
 static void lose_a_record(uint8_t *payload)
 {
     (void)payload;
-    link_of(1)->sent++;
+    pair_link(1, 0)->sent++;
 }
 
 static void blame_rank_2(uint8_t *payload)
@@ -249,7 +225,7 @@ static void send_and_send(uint8_t *payload)
 static void have_asked_for_much(uint8_t *payload)
 {
     (void)payload;
-    link_of(0)->early_held = TCI_RDMA_EARLY_MAX;
+    pair_link(0, 0)->early_held = TCI_RDMA_EARLY_MAX;
 }
 
 static const struct {
@@ -307,7 +283,7 @@ static void send_nonsense(size_t i)
         tci_rdma_range_encode(&range, payload);
     if (nonsense[i].before != NULL)
         nonsense[i].before(payload);
-    tci_rdma_control(link_of(1), &head, payload);
+    tci_rdma_control(pair_link(1, 0), &head, payload);
 }
 
 static void nonsense_ends_the_link_and_nothing_else(void **state)
@@ -316,15 +292,14 @@ static void nonsense_ends_the_link_and_nothing_else(void **state)
     for (size_t i = 0; i < TCI_LEN(nonsense); i++) {
         exchange();
         send_nonsense(i);
-        for (int turns = 0; turns < 20000 && net.nodes[0].losses == 0; turns++)
-            net_turn(&net);
-        if (net.nodes[0].losses == 0)
+        for (int turns = 0; turns < 20000 && pair.nodes[0].losses == 0; turns++)
+            net_turn(&pair);
+        if (pair.nodes[0].losses == 0)
             fail_msg("row %zu is taken", i);
-        if (strstr(net.nodes[0].error.pub.message, nonsense[i].says) == NULL)
-            fail_msg("row %zu: %s", i, net.nodes[0].error.pub.message);
-        net_turn_until(&net, &net.nodes[1].losses, 1);
-        net_close(&net);
-        net_open(&net, 2, EAGER);
+        if (strstr(pair.nodes[0].error.pub.message, nonsense[i].says) == NULL)
+            fail_msg("row %zu: %s", i, pair.nodes[0].error.pub.message);
+        net_turn_until(&pair, &pair.nodes[1].losses, 1);
+        pair_reopen();
     }
 }
 
@@ -336,9 +311,9 @@ static void a_record_after_a_goodbye_ends_the_link(void **state)
     exchange();
     say_goodbye(payload);
     say(payload, TCI_RDMA_DATA, 8, 8);
-    net_turn_until(&net, &net.nodes[0].losses, 1);
-    assert_non_null(strstr(net.nodes[0].error.pub.message, "a record after its goodbye"));
-    net_turn_until(&net, &net.nodes[1].losses, 1);
+    net_turn_until(&pair, &pair.nodes[0].losses, 1);
+    assert_non_null(strstr(pair.nodes[0].error.pub.message, "a record after its goodbye"));
+    net_turn_until(&pair, &pair.nodes[1].losses, 1);
 }
 
 /* Of a message of a MiB 64 KiB are granted, and then what the row says. */
@@ -348,7 +323,7 @@ static void a_further_credit_for_no_part_of_the_message_ends_the_link(void **sta
 
     (void)state;
     for (size_t i = 0; i < TCI_LEN(rows); i++) {
-        struct tci_rdma *receiver = tci_rdma_of(net.nodes[1].transport);
+        struct tci_rdma *receiver = tci_rdma_of(pair.nodes[1].transport);
         struct tci_rdma_chunk *chunk;
         struct net_message send;
         struct tci_rdma_head head = {.kind = TCI_RDMA_CREDIT, .number = 33, .len = 32};
@@ -358,27 +333,26 @@ static void a_further_credit_for_no_part_of_the_message_ends_the_link(void **sta
         exchange();
         chunk = tci_rdma_chunk_get(receiver, true);
         assert_non_null(chunk);
-        net_send(&net, &send, 0, 1, 9, 1 << 20);
+        net_send(&pair, &send, 0, 1, 9, 1 << 20);
         range.addr = (uintptr_t)chunk->data;
         range.rkey = chunk->rkey;
         head.key = send.xfer.key;
         head.call = send.call;
         head.total = 1 << 20;
         tci_rdma_range_encode(&range, payload);
-        tci_rdma_control(link_of(1), &head, payload);
+        tci_rdma_control(pair_link(1, 0), &head, payload);
         head.kind = TCI_RDMA_FURTHER;
         range.at = rows[i][0];
         range.len = rows[i][1];
         tci_rdma_range_encode(&range, payload);
-        tci_rdma_control(link_of(1), &head, payload);
-        net_turn_until(&net, &net.nodes[0].losses, 1);
-        if (strstr(net.nodes[0].error.pub.message, "a further credit for what is no part") == NULL)
-            fail_msg("row %zu: %s", i, net.nodes[0].error.pub.message);
-        net_turn_until(&net, &net.nodes[1].losses, 1);
-        net_finish(&net, &send, TC_ERR_PEER_LOST);
+        tci_rdma_control(pair_link(1, 0), &head, payload);
+        net_turn_until(&pair, &pair.nodes[0].losses, 1);
+        if (strstr(pair.nodes[0].error.pub.message, "a further credit for what is no part") == NULL)
+            fail_msg("row %zu: %s", i, pair.nodes[0].error.pub.message);
+        net_turn_until(&pair, &pair.nodes[1].losses, 1);
+        net_finish(&pair, &send, TC_ERR_PEER_LOST);
         tci_rdma_chunk_put(receiver, chunk);
-        net_close(&net);
-        net_open(&net, 2, EAGER);
+        pair_reopen();
     }
 }
 
@@ -390,14 +364,14 @@ static void a_flood_of_what_is_taken_back_ends_the_link(void **state)
 
     (void)state;
     exchange();
-    link = link_of(0);
+    link = pair_link(0, 0);
     for (uint32_t number = 1; wrong == NULL && number < 1000000; number++)
         wrong = tci_rdma_on_revoke(link, number);
     assert_non_null(wrong);
     assert_non_null(strstr(wrong, "taken back"));
     assert_int_equal(link->queue.revoked, TCI_RDMA_GRANTS);
     while (link->queue.len > 0)
-        net_turn(&net);
+        net_turn(&pair);
     assert_int_equal(link->queue.revoked, 0);
     assert_null(tci_rdma_on_revoke(link, 1));
     exchange();
@@ -413,18 +387,19 @@ static void a_part_that_does_not_fill_its_record_ends_the_link(void **state)
 
     (void)state;
     exchange();
-    tci_rdma_control(link_of(1), &data, payload);
-    tci_rdma_control(link_of(1), &part, payload);
-    net_turn_until(&net, &net.nodes[0].losses, 1);
-    assert_non_null(strstr(net.nodes[0].error.pub.message, "a part that does not fill its record"));
-    net_turn_until(&net, &net.nodes[1].losses, 1);
+    tci_rdma_control(pair_link(1, 0), &data, payload);
+    tci_rdma_control(pair_link(1, 0), &part, payload);
+    net_turn_until(&pair, &pair.nodes[0].losses, 1);
+    assert_non_null(
+        strstr(pair.nodes[0].error.pub.message, "a part that does not fill its record"));
+    net_turn_until(&pair, &pair.nodes[1].losses, 1);
 }
 
 static void writes_that_nobody_has_granted_end_the_link(void **state)
 {
     struct tci_rdma_range range = {.len = 8, .place = 5};
     struct tci_rdma_push push = {.range_count = 1};
-    struct tci_rdma *rdma = tci_rdma_of(net.nodes[0].transport);
+    struct tci_rdma *rdma = tci_rdma_of(pair.nodes[0].transport);
     struct tci_xfer xfer = {.len = 8};
     uint64_t data = 0;
 
@@ -432,38 +407,34 @@ static void writes_that_nobody_has_granted_end_the_link(void **state)
     exchange();
     xfer.data = &data;
     push.xfer = &xfer;
-    range.addr = (uintptr_t)link_of(0)->in->data; /* its slots are not open to peers */
-    range.rkey = link_of(0)->in->rkey;
+    range.addr = (uintptr_t)pair_link(0, 0)->in->data; /* its slots are not open to peers */
+    range.rkey = pair_link(0, 0)->in->rkey;
     push.ranges[0] = range;
-    push.region = tci_rdma_region_get(tci_rdma_of(net.nodes[1].transport), &data, 8, false);
+    push.region = tci_rdma_region_get(tci_rdma_of(pair.nodes[1].transport), &data, 8, false);
     assert_non_null(push.region);
-    assert_int_equal(tci_rdma_post_write(link_of(1), &push, NULL, 8), 0);
+    assert_int_equal(tci_rdma_post_write(pair_link(1, 0), &push, NULL, 8), 0);
     push.flying = 2; /* so that it does not end */
-    net_turn_until(&net, &net.nodes[1].losses, 1);
-    assert_non_null(strstr(net.nodes[1].error.pub.message, "refused to write to its memory"));
-    net_turn_until(&net, &net.nodes[0].losses, 1);
-    tci_rdma_region_put(tci_rdma_of(net.nodes[1].transport), push.region);
+    net_turn_until(&pair, &pair.nodes[1].losses, 1);
+    assert_non_null(strstr(pair.nodes[1].error.pub.message, "refused to write to its memory"));
+    net_turn_until(&pair, &pair.nodes[0].losses, 1);
+    tci_rdma_region_put(tci_rdma_of(pair.nodes[1].transport), push.region);
     assert_int_equal(rdma->region_count, 0);
 }
 
-#define CASE(test) cmocka_unit_test_setup_teardown(test, open_two, close_all)
-
 int main(void)
 {
-    static const struct net_subject subject = {"rdma", rdma_net_open};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_come_out_as_they_went_in),
         cmocka_unit_test(random_bytes_do_no_harm),
         cmocka_unit_test(records_that_make_no_sense_are_refused),
-        CASE(nonsense_ends_the_link_and_nothing_else),
-        CASE(a_flood_of_what_is_taken_back_ends_the_link),
-        CASE(a_record_after_a_goodbye_ends_the_link),
-        CASE(a_further_credit_for_no_part_of_the_message_ends_the_link),
-        CASE(a_part_that_does_not_fill_its_record_ends_the_link),
-        CASE(writes_that_nobody_has_granted_end_the_link),
+        PAIR_CASE(nonsense_ends_the_link_and_nothing_else, plain),
+        PAIR_CASE(a_flood_of_what_is_taken_back_ends_the_link, plain),
+        PAIR_CASE(a_record_after_a_goodbye_ends_the_link, plain),
+        PAIR_CASE(a_further_credit_for_no_part_of_the_message_ends_the_link, plain),
+        PAIR_CASE(a_part_that_does_not_fill_its_record_ends_the_link, plain),
+        PAIR_CASE(writes_that_nobody_has_granted_end_the_link, plain),
     };
 
-    net_subject = &subject;
     tci_verbs_put(&fake_verbs);
     return cmocka_run_group_tests_name("rdma wire", tests, NULL, NULL);
 }

@@ -18,80 +18,21 @@
 #include "core/plan.h"
 #include "loop/state.h"
 #include "net/shm_link.h"
-#include "support/tcp_net.h"
-
-static bool may_read = true;
-
-static void open_shm(struct net *net, size_t eager_bytes)
-{
-    static const uint64_t hosts[NET_SIZE_MAX];
-
-    tcp_net_open(net, eager_bytes);
-    for (uint32_t i = 0; i < net->size; i++) {
-        struct tci_shm_config config = {.rank = i,
-                                        .size = net->size,
-                                        .hosts = hosts,
-                                        .eager_bytes = eager_bytes,
-                                        .is_on = true,
-                                        .may_read = may_read};
-
-        net->nodes[i].transport =
-            tci_shm_open(net->loop, &net->context, net->nodes[i].transport, &config);
-    }
-}
-
-static bool has_failed(const struct net_message *message)
-{
-    return message->xfer.status != TC_PENDING && message->xfer.status != TC_OK;
-}
-
-/* Both end, or the group ends with one of them. */
-static void wait_for_both(struct net *net, struct net_message *send, struct net_message *recv)
-{
-    uint64_t end_ns = tci_loop_clock() + 60 * 1000 * TCI_NS_PER_MS;
-
-    while (!has_failed(send) && !has_failed(recv) &&
-           (send->xfer.status != TC_OK || recv->xfer.status != TC_OK)) {
-        assert_true(tci_loop_clock() < end_ns);
-        net_turn(net);
-    }
-    for (int r = 0; r < 2; r++)
-        net_abort(net, r, &recv->xfer.key);
-    net_wait(net, &send->xfer);
-    net_wait(net, &recv->xfer);
-}
-
-/* Whatever there is no memory for, at either end and from the first offer on: a message arrives,
- * over shared memory or over TCP, or one of its ends is told that it does not. */
-static void send_without_memory(size_t len)
-{
-    for (uint64_t n = 1, total = 0; n == 1 || n <= total; n++) {
-        struct net_message send, recv;
-        uint64_t before;
-        struct net net;
-
-        net_open(&net, 2, 65536);
-        before = tci_alloc_total();
-        tci_alloc_fail_at(n, 0);
-        net_send(&net, &send, 0, 1, 1, len);
-        net_turns(&net, 3);
-        net_recv(&net, &recv, 1, 0, 1, len);
-        wait_for_both(&net, &send, &recv);
-        tci_alloc_fail_at(0, 0);
-        total = tci_max(total, tci_alloc_total() - before);
-        if (recv.xfer.status == TC_OK)
-            assert_true(net_is_intact(&recv));
-        net_free(&send);
-        net_free(&recv);
-        net_close(&net);
-    }
-}
+#include "support/shm_net.h"
 
 static void missing_memory_leaves_nothing_waiting(void **state)
 {
+    static const size_t lens[] = {1000, 1 << 20};
+
     (void)state;
-    send_without_memory(1000);
-    send_without_memory(1 << 20);
+    for (size_t i = 0; i < TCI_LEN(lens); i++)
+        for (uint64_t n = 1, total = 0; n == 1 || n <= total; n++) {
+            struct net net;
+
+            net_open(&net, 2, 65536);
+            total = tci_max(total, net_send_without_memory(&net, n, lens[i]));
+            net_close(&net);
+        }
 }
 
 /* ---- One copy ---- */
@@ -255,16 +196,17 @@ static int run_reading(void)
 
 int main(void)
 {
-    static const struct net_subject subject = {"shm", open_shm};
+    static const struct net_subject reading = {"shm", shm_net_open},
+                                    mapping = {"shm, mapping", shm_net_open_mapping};
     int failed = 0;
 
-    net_subject = &subject;
+    net_subject = &reading;
     if (can_watch_processes())
         failed = run_reading();
     else
         puts("the system has no pidfd_open: what is read from a peer's memory is not tried");
     /* What the peer's memory cannot be read for is sent through the ring, which is a copy more. */
-    may_read = false;
+    net_subject = &mapping;
     cmocka_set_skip_filter("large_payload_is_never_copied");
     failed += _cmocka_run_group_tests("sent messages", transport_suite, transport_suite_count, NULL,
                                       NULL);

@@ -13,32 +13,9 @@
 
 #include "net/shm_link.h"
 #include "support/sample.h"
-#include "support/tcp_net.h"
+#include "support/shm_net.h"
 
 static struct net net;
-
-static void open_three(void)
-{
-    static const uint64_t hosts[NET_SIZE_MAX];
-
-    for (uint32_t i = 0; i < net.size; i++) {
-        struct tci_shm_config config = {.rank = i,
-                                        .size = net.size,
-                                        .hosts = hosts,
-                                        .eager_bytes = 65536,
-                                        .is_on = true,
-                                        .may_read = true};
-
-        net.nodes[i].transport =
-            tci_shm_open(net.loop, &net.context, net.nodes[i].transport, &config);
-    }
-}
-
-static void open_shm(struct net *opened, size_t eager_bytes)
-{
-    tcp_net_open(opened, eager_bytes);
-    open_three();
-}
 
 static struct tci_shm_link *link_of(uint32_t rank, uint32_t peer)
 {
@@ -220,7 +197,7 @@ static void any_bytes_do_no_harm(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_net, close_net)
-    static const struct net_subject subject = {"shm", open_shm};
+    static const struct net_subject subject = {"shm", shm_net_open};
     const struct CMUnitTest tests[] = {
         TEST(an_unknown_kind_is_the_end_of_a_link),
         TEST(a_refusal_of_what_was_accepted_is_the_end_of_a_link),

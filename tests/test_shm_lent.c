@@ -26,35 +26,16 @@
 #include "core/plan.h"
 #include "loop/state.h"
 #include "net/shm_link.h"
-#include "support/tcp_net.h"
+#include "support/shm_net.h"
 
 /* More than the caches are to keep, and no whole number of pieces. */
 enum { LONG = (9 << 20) + 13, ODD = 7, PAGES = 16 << 20 };
 
 static struct net net;
-static bool may_read;
 
-static void open_shm(struct net *opened, size_t eager_bytes)
+static int open_as(const struct net_subject *subject)
 {
-    static const uint64_t hosts[NET_SIZE_MAX];
-
-    tcp_net_open(opened, eager_bytes);
-    for (uint32_t i = 0; i < opened->size; i++) {
-        struct tci_shm_config config = {.rank = i,
-                                        .size = opened->size,
-                                        .hosts = hosts,
-                                        .eager_bytes = eager_bytes,
-                                        .is_on = true,
-                                        .may_read = may_read};
-
-        opened->nodes[i].transport =
-            tci_shm_open(opened->loop, &opened->context, opened->nodes[i].transport, &config);
-    }
-}
-
-static int open_with(bool reads)
-{
-    may_read = reads;
+    net_subject = subject;
     net_open(&net, 2, TCI_SHM_EAGER_MAX);
     net_exchange(&net, 8, 1000); /* they have met */
     return 0;
@@ -62,14 +43,18 @@ static int open_with(bool reads)
 
 static int open_reading(void **state)
 {
+    static const struct net_subject reading = {"shm", shm_net_open};
+
     (void)state;
-    return open_with(true);
+    return open_as(&reading);
 }
 
 static int open_mapping(void **state)
 {
+    static const struct net_subject mapping = {"shm, mapping", shm_net_open_mapping};
+
     (void)state;
-    return open_with(false);
+    return open_as(&mapping);
 }
 
 static int close_net(void **state)
@@ -275,7 +260,6 @@ static void what_the_system_refuses_later_comes_by_the_ring(void **state)
 
 int main(void)
 {
-    static const struct net_subject subject = {"shm", open_shm};
     const struct CMUnitTest mapping[] = {
         cmocka_unit_test(mapped_memory_is_read_in_place),
         cmocka_unit_test(memory_that_cannot_be_mapped_comes_all_the_same),
@@ -290,7 +274,6 @@ int main(void)
     };
     int fd = tci_shm_watch_process(getpid()), failed;
 
-    net_subject = &subject;
     failed = cmocka_run_group_tests_name("mapped", mapping, open_mapping, close_net);
     if (fd < 0) {
         puts("the system has no pidfd_open: what is read from a peer's memory is not tried");

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/alloc.h"
 #include "loop/state.h"
 #include "transport_suite.h"
 
@@ -271,4 +272,44 @@ void net_exchange(struct net *net, size_t len, uint64_t tag)
         net_finish(net, &send[r], TC_OK);
         net_finish(net, &recv[r], TC_OK);
     }
+}
+
+static bool has_failed(const struct net_message *message)
+{
+    return message->xfer.status != TC_PENDING && message->xfer.status != TC_OK;
+}
+
+/* Both end, or one fails, and the other one with it. */
+static void wait_for_both(struct net *net, struct net_message *send, struct net_message *recv)
+{
+    uint64_t end_ns = tci_loop_clock() + DEADLINE_S * 1000 * TCI_NS_PER_MS;
+
+    while (!has_failed(send) && !has_failed(recv) &&
+           (send->xfer.status != TC_OK || recv->xfer.status != TC_OK)) {
+        assert_true(tci_loop_clock() < end_ns);
+        net_turn(net);
+    }
+    for (uint32_t r = 0; r < 2; r++)
+        net_abort(net, r, &recv->xfer.key);
+    net_wait(net, &send->xfer);
+    net_wait(net, &recv->xfer);
+}
+
+uint64_t net_send_without_memory(struct net *net, uint64_t nth, size_t len)
+{
+    uint64_t before = tci_alloc_total(), count;
+    struct net_message send, recv;
+
+    tci_alloc_fail_at(nth, 0);
+    net_send(net, &send, 0, 1, 1, len);
+    net_turns(net, 3);
+    net_recv(net, &recv, 1, 0, 1, len);
+    wait_for_both(net, &send, &recv);
+    tci_alloc_fail_at(0, 0);
+    count = tci_alloc_total() - before;
+    if (recv.xfer.status == TC_OK)
+        assert_true(net_is_intact(&recv));
+    net_free(&send);
+    net_free(&recv);
+    return count;
 }

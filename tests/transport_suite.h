@@ -77,6 +77,9 @@ void net_abort(struct net *net, uint32_t rank, const struct tci_key *key);
 /* A message of a length passes between the first two ranks, in both directions at once. */
 void net_exchange(struct net *net, size_t len, uint64_t tag);
 void net_turns(struct net *net, int times);
+/* A message of a length goes from rank 0 to rank 1, and the nth allocation on its way fails: it
+ * arrives, or one of its ends is told that it does not.  How many allocations there were. */
+uint64_t net_send_without_memory(struct net *net, uint64_t nth, size_t len);
 
 /* The tests, for cmocka_run_group_tests: messages, and how things end. */
 struct CMUnitTest;
