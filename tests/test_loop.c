@@ -320,7 +320,7 @@ static void ranks_that_share_cores_yield_and_sleep_soon(void **state)
     } while (fake.arms == 0);
     tci_loop_call(loop, del_fake, &fake);
 
-    assert_true(fake.polls < 40);
+    assert_true(fake.polls < 1000); /* a turn without a sleep has ten times as many */
     tci_loop_free(loop);
 }
 

@@ -7,9 +7,8 @@
 
 /* Spinning for work that is on its way, when each rank has a core: three sleeps' worth of wake-ups
  * (62 us each).  When ranks share cores the others are let through instead, for less long. */
-#define SPIN_NS       (200 * TCI_NS_PER_US)
-#define SHARED_NS     (50 * TCI_NS_PER_US)
-#define SHARED_YIELDS 16
+#define SPIN_NS   (200 * TCI_NS_PER_US)
+#define SHARED_NS (50 * TCI_NS_PER_US)
 /* Cores that are there may be busy with other programs, and then a peer may wait for the very core
  * that we spin on.  So after so long it is let through between two looks; a core that comes back
  * as late as HOG_NS is wanted by others, and who sleeps is woken sooner than that. */
@@ -76,7 +75,7 @@ static bool goes_on_alone(struct tci_loop *loop, uint64_t spun_ns)
 
 static bool goes_on_shared(struct tci_loop *loop, uint64_t spun_ns)
 {
-    if (loop->spin_us < 0 && (loop->spin.yields >= SHARED_YIELDS || spun_ns >= SHARED_NS))
+    if (loop->spin_us < 0 && spun_ns >= SHARED_NS)
         return false;
     loop->spin.yields++;
     sched_yield();
