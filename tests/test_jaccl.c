@@ -125,6 +125,20 @@ static void what_is_both_is_a_mesh_unless_a_ring_is_preferred(void **state)
     tci_free(text);
 }
 
+/* Of a ring it is looked at the neighbours alone. */
+static void a_device_from_a_rank_to_itself_is_no_mesh(void **state)
+{
+    struct tci_error error;
+    struct tci_jaccl jaccl;
+
+    (void)state;
+    assert_int_equal(parse("[[\"a\", \"b\"], [\"c\", null]]", 0, false, &jaccl, &error), TC_OK);
+    assert_true(jaccl.is_ring);
+    tci_jaccl_fini(&jaccl);
+    refuse("[[\"x\", [\"a\", \"b\"], \"c\"], [\"a\", null, \"c\"], [\"a\", \"b\", null]]", 0,
+           "from rank 0 to rank 0, has a device, but leads from a rank to itself: write null");
+}
+
 static void a_ring_is_preferred_in_vain_where_there_is_none(void **state)
 {
     struct tci_error error;
@@ -279,6 +293,7 @@ int main(void)
         cmocka_unit_test(lists_of_up_to_four_names_are_cables),
         cmocka_unit_test(neighbours_alone_are_a_ring),
         cmocka_unit_test(what_is_both_is_a_mesh_unless_a_ring_is_preferred),
+        cmocka_unit_test(a_device_from_a_rank_to_itself_is_no_mesh),
         cmocka_unit_test(a_ring_is_preferred_in_vain_where_there_is_none),
         cmocka_unit_test(a_mesh_has_up_to_eight_ranks_and_a_ring_more),
         cmocka_unit_test(the_cell_that_is_wrong_is_named),

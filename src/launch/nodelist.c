@@ -36,7 +36,7 @@ static bool read_range(const char **at, const char *end, unsigned long *low, uns
         return false;
     *high = strtoul(*at, NULL, 10);
     *at += digits;
-    return *high >= *low && *high - *low < NODES_MAX;
+    return *high >= *low;
 }
 
 /* Count what a bracket holds; with pick < count also write that number, with its zeros in front. */
