@@ -58,17 +58,8 @@ static void what_is_no_choice_is_told_from_one(void **state)
 {
     static const char *const good[] = {"eth0", "eth0,^docker*,^lo", "*", "^*", "br-0a1b2c,wlan0.5"};
     static const char *const bad[] = {
-        "",
-        ",",
-        "eth0,",
-        "^",
-        "eth0,^",
-        "eth0 ,lo",
-        "a/b",
-        "eth0\n",
-        "^^lo",
-        "eth^0",
-        "a name that is too long for one",
+        "",    ",",      "eth0,",   "^",    "eth0,^", "eth0 ,lo",
+        "a/b", "eth0\n", "eth\x7f", "^^lo", "eth^0",  "a name that is too long for one",
     };
     char long_one[TCI_IFACE_CHOICE_MAX + 8];
 
@@ -82,6 +73,11 @@ static void what_is_no_choice_is_told_from_one(void **state)
         long_one[k] = k % 2 == 0 ? 'a' : ',';
     long_one[sizeof(long_one) - 1] = '\0';
     assert_false(tci_iface_is_choice(long_one));
+    long_one[TCI_IFACE_CHOICE_MAX + 1] = '\0';
+    long_one[TCI_IFACE_CHOICE_MAX] = long_one[TCI_IFACE_CHOICE_MAX - 1] = 'a';
+    assert_false(tci_iface_is_choice(long_one));
+    long_one[TCI_IFACE_CHOICE_MAX] = '\0';
+    assert_true(tci_iface_is_choice(long_one));
 }
 
 static void loopback_is_found_and_left_out(void **state)

@@ -18,9 +18,9 @@
 #include "launch/launch.h"
 
 static const char *const variables[] = {
-    "TCDIST_RANK",         "TCDIST_RENDEZVOUS",    "SLURM_PROCID", "SLURM_NTASKS",
-    "SLURM_STEP_ID",       "SLURM_JOB_ID",         "SLURM_CONF",   "SLURM_STEP_NODELIST",
-    "SLURM_STEP_NUM_NODES", "TCDIST_WORLD_SIZE",   "MLX_RANK",     "MLX_HOSTFILE",
+    "TCDIST_RANK",          "TCDIST_RENDEZVOUS", "SLURM_PROCID", "SLURM_NTASKS",
+    "SLURM_STEP_ID",        "SLURM_JOB_ID",      "SLURM_CONF",   "SLURM_STEP_NODELIST",
+    "SLURM_STEP_NUM_NODES", "TCDIST_WORLD_SIZE", "MLX_RANK",     "MLX_HOSTFILE",
 };
 
 static int forget(void **state)
@@ -170,20 +170,26 @@ static void backends_of_mlx_are_ours_or_left_to_choice(void **state)
     }
 }
 
-/* `hosts` entries with as many addresses each; the status, and the file where that is TC_OK. */
-static tc_status_t parse_many(const char *begin, const char *each, const char *end, size_t hosts,
-                              size_t addresses, struct tci_hostfile *file, struct tci_error *error)
+/* Entries of a host file: so many, with as many addresses each. */
+struct many {
+    const char *begin, *each, *end;
+    size_t hosts, addresses;
+};
+
+static tc_status_t parse_many(const struct many *many, struct tci_hostfile *file,
+                              struct tci_error *error)
 {
-    char *text = tci_alloc(hosts * (addresses * (strlen(each) + 1) + 32) + 32), *at = text;
+    size_t room = many->hosts * (many->addresses * (strlen(many->each) + 1) + 32) + 32;
+    char *text = tci_alloc(room), *at = text;
     tc_status_t status;
 
     assert_non_null(text);
     *error = (struct tci_error){.pub = {.status = TC_OK}};
-    for (size_t h = 0; h < hosts; h++) {
-        at += sprintf(at, "%s%s", h == 0 ? "[" : ",", begin);
-        for (size_t k = 0; k < addresses; k++)
-            at += sprintf(at, "%s%s", k == 0 ? "" : ",", each);
-        at += sprintf(at, "%s", end);
+    for (size_t h = 0; h < many->hosts; h++) {
+        at += sprintf(at, "%s%s", h == 0 ? "[" : ",", many->begin);
+        for (size_t k = 0; k < many->addresses; k++)
+            at += sprintf(at, "%s%s", k == 0 ? "" : ",", many->each);
+        at += sprintf(at, "%s", many->end);
     }
     (void)sprintf(at, "]");
     status = tci_hostfile_parse("f", text, file, error);
@@ -199,10 +205,11 @@ static void a_rank_has_sixteen_addresses_at_most(void **state)
     (void)state;
     if (!has_host_files())
         skip();
-    assert_int_equal(parse_many("[", "\"a:1\"", "]", 2, 16, &file, &error), TC_OK);
+    assert_int_equal(parse_many(&(struct many){"[", "\"a:1\"", "]", 2, 16}, &file, &error), TC_OK);
     assert_int_equal(file.ranks[1].count, 16);
     tci_hostfile_fini(&file);
-    assert_int_equal(parse_many("[", "\"a:1\"", "]", 2, 17, &file, &error), TC_ERR_INVALID_ARG);
+    assert_int_equal(parse_many(&(struct many){"[", "\"a:1\"", "]", 2, 17}, &file, &error),
+                     TC_ERR_INVALID_ARG);
     assert_non_null(strstr(error.text, "has more than 16 addresses"));
 }
 
@@ -215,11 +222,13 @@ static void ports_that_are_given_end_with_the_last_port(void **state)
     (void)state;
     if (!has_host_files())
         skip();
-    assert_int_equal(parse_many("{\"ips\":[", "\"a\"", "]}", PORTS, 1, &file, &error), TC_OK);
+    assert_int_equal(
+        parse_many(&(struct many){"{\"ips\":[", "\"a\"", "]}", PORTS, 1}, &file, &error), TC_OK);
     assert_string_equal(tci_hostfile_at(&file, PORTS - 1, 0), "a:65535");
     tci_hostfile_fini(&file);
-    assert_int_equal(parse_many("{\"ips\":[", "\"a\"", "]}", PORTS + 1, 1, &file, &error),
-                     TC_ERR_INVALID_ARG);
+    assert_int_equal(
+        parse_many(&(struct many){"{\"ips\":[", "\"a\"", "]}", PORTS + 1, 1}, &file, &error),
+        TC_ERR_INVALID_ARG);
     assert_non_null(strstr(error.text, "is beyond the last port"));
 }
 

@@ -27,6 +27,7 @@ struct quick {
     struct tci_task start, end;
     tc_future *future;
     bool ends_in_call, has_come;
+    unsigned polls_left; /* until what has come is seen */
 };
 
 static void end_quick(struct tci_task *task)
@@ -51,8 +52,9 @@ static unsigned poll_quick(struct tci_source *source, unsigned budget)
     struct quick *quick = tci_container_of(source, struct quick, source);
 
     (void)budget;
-    if (!quick->has_come)
+    if (!quick->has_come || quick->polls_left-- > 0)
         return 0;
+    quick->polls_left = 0;
     quick->has_come = false;
     quick->end.fn = end_quick;
     quick->exec->ops->post(quick->exec, &quick->end);
@@ -66,8 +68,7 @@ static bool arm_quick(struct tci_source *source)
 
 static bool expects_quick(struct tci_source *source)
 {
-    (void)source;
-    return false;
+    return tci_container_of(source, struct quick, source)->polls_left > 0;
 }
 
 static void add_quick(void *arg)
@@ -258,6 +259,27 @@ static void a_continuation_added_before_a_wait_has_run_after_it(void **state)
     }
 }
 
+/* Up to what is seen while the loop spins, between two turns. */
+static void a_continuation_has_run_however_late_the_end_is_seen(void **state)
+{
+    struct quick quick;
+
+    (void)state;
+    open_quick(&quick, false);
+    for (unsigned polls = 1; polls < 100; polls++) {
+        bool has_run = false;
+        tc_future *future;
+
+        quick.polls_left = polls;
+        future = begin(&quick);
+        assert_int_equal(tc_future_then(future, note, &has_run), TC_OK);
+        assert_int_equal(tc_future_wait(future, WAIT_MS), TC_OK);
+        assert_true(has_run);
+        tc_future_release(future);
+    }
+    close_quick(&quick);
+}
+
 /* As of a call that ends another operation, too. */
 static void a_continuation_of_what_ends_in_a_call_has_run_after_the_wait(void **state)
 {
@@ -285,6 +307,7 @@ int main(void)
         cmocka_unit_test(descriptors_are_looked_at_though_no_wait_has_to_wait),
         cmocka_unit_test(a_wait_after_a_pause_runs_the_timers_that_are_due),
         cmocka_unit_test(a_continuation_added_before_a_wait_has_run_after_it),
+        cmocka_unit_test(a_continuation_has_run_however_late_the_end_is_seen),
         cmocka_unit_test(a_continuation_of_what_ends_in_a_call_has_run_after_the_wait),
     };
 

@@ -66,6 +66,8 @@ static void a_later_word_may_say_more_than_an_older_one(void **state)
     goes_on_from(&log, 250);
     assert_true(tci_log_rewind(&log, 300));
     goes_on_from(&log, 300);
+    assert_false(tci_log_ack(&log, 301)); /* never sent */
+    assert_true(tci_log_ack(&log, 300));
     tci_log_fini(&log);
 }
 

@@ -172,13 +172,14 @@ static void a_wait_keeps_the_loop_and_gives_it_back(void **state)
 
 struct far_waiter {
     tc_future *promise;
-    tc_status_t status;
+    tc_status_t poll_status, status;
 };
 
 static void *wait_far_away(void *arg)
 {
     struct far_waiter *self = arg;
 
+    self->poll_status = tc_poll(app.context, 0); /* the host's loop belongs to the host's thread */
     self->status = tc_future_wait(self->promise, WAIT_MS);
     return NULL;
 }
@@ -197,6 +198,7 @@ static void another_thread_waits_while_the_host_turns(void **state)
     pthread_join(thread, NULL);
 
     assert_int_equal(waiter.status, TC_OK);
+    assert_int_equal(waiter.poll_status, TC_ERR_INVALID_ARG);
     tc_future_release(waiter.promise);
     app.next = NULL;
 }
