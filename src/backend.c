@@ -10,47 +10,42 @@
 #include "net/shm.h"
 #include "rdma/rdma.h"
 
-static const char *without_nothing(void)
+static const char *without_nothing(char *why, size_t room)
 {
+    (void)why;
+    (void)room;
     return NULL;
 }
 
-static const char *without_shm(void)
+static const char *without_shm(char *why, size_t room)
 {
     const char *text = getenv("TCDIST_SHM");
 
+    (void)why;
+    (void)room;
     if (text != NULL && strcmp(text, "0") == 0)
         return "TCDIST_SHM=0 switches shared memory off";
     return tci_shm_is_built() ? NULL
                               : "this build cannot share memory: the system lacks what that takes";
 }
 
-static const char *without_rdma(void)
+static const char *without_rdma(char *why, size_t room)
 {
-    struct tci_rdma_port_info *ports = NULL;
     struct tci_rdma_options options;
-    const char *text = getenv("TCDIST_RDMA"), *why;
-    bool is_chosen = false;
-    size_t count = 0;
+    const char *text = getenv("TCDIST_RDMA");
 
     if (!tci_rdma_options_parse(text, &options))
         return "TCDIST_RDMA is wrong";
     if (options.mode == TCI_RDMA_OFF)
         return "TCDIST_RDMA=0 switches it off";
-    why = tci_rdma_list(&options, &ports, &count);
-    for (size_t i = 0; i < count; i++)
-        is_chosen = is_chosen || ports[i].is_chosen;
-    tci_free(ports);
-    if (why != NULL || is_chosen)
-        return why;
-    return "no port of a device here is usable";
+    return tci_rdma_can(&options, why, room) ? NULL : why;
 }
 
 static const struct {
     const char *name;
     int backend;
     enum tci_carrier carrier;
-    const char *(*without)(void); /* what is missing; NULL: it is there */
+    const char *(*without)(char *why, size_t room); /* what is missing; NULL: it is there */
 } backends[] = {
     {"any", TC_DIST_ANY, TCI_CARRY_ANY, without_nothing},
     {"ring", TC_DIST_RING, TCI_CARRY_ANY, without_nothing},
@@ -86,7 +81,7 @@ static const char *list(char *text, size_t room)
 tc_status_t tci_backend_read(const char *name, int *backend_out, enum tci_carrier *carrier_out,
                              struct tci_error *error)
 {
-    char names[128];
+    char names[128], why[300];
 
     if (name[0] == '\0')
         name = "any";
@@ -95,7 +90,7 @@ tc_status_t tci_backend_read(const char *name, int *backend_out, enum tci_carrie
 
         if (strcmp(name, backends[i].name) != 0)
             continue;
-        lacks = backends[i].without();
+        lacks = backends[i].without(why, sizeof(why));
         if (lacks != NULL) {
             tci_error_set(error, TC_ERR_UNSUPPORTED, -1, 0, "dist_init",
                           "the backend %s cannot be used here: %s", name, lacks);

@@ -127,8 +127,10 @@ static void what_is_asked_for_is_chosen(void **state)
         {"1,device=card2,gid=0", "card2", NULL, 0},
         {"1,device=card2,gid=3", NULL, "port 1: it has no GID 3", 0},
         {"1,device=card0,port=2", NULL, "device card0, port 2: its port is down", 0},
-        {"1,device=card9", NULL, "no device or port is the one", 0},
-        {"1,port=7", NULL, "no device or port is the one", 0},
+        {"1,device=card9", NULL, "TCDIST_RDMA (card9); the devices here are soft0, card0, card1, ",
+         0},
+        {"1,port=7", NULL, "TCDIST_RDMA (port 7); the devices here are soft0, card0, ", 0},
+        {"1,device=card9,port=7", NULL, "TCDIST_RDMA (card9, port 7); the devices here", 0},
         {"0", NULL, "switched off", 0},
     };
 
@@ -138,10 +140,13 @@ static void what_is_asked_for_is_chosen(void **state)
         struct tci_rdma_choice choice;
         char why[300];
         bool is_chosen = tci_rdma_choose(&options, &choice, why, sizeof(why));
+        char why_not[300];
 
         assert_int_equal(is_chosen, cases[i].device != NULL);
+        assert_int_equal(tci_rdma_can(&options, why_not, sizeof(why_not)), is_chosen);
         if (!is_chosen) {
             assert_non_null(strstr(why, cases[i].why));
+            assert_string_equal(why, why_not);
             continue;
         }
         assert_string_equal(choice.info.device, cases[i].device);

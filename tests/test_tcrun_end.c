@@ -74,6 +74,30 @@ static void a_failing_rank_gives_its_exit_code(void **state)
     tool_close(&run);
 }
 
+/* Longer than the others have to say why they end. */
+#define GO_ON "[ $TCDIST_RANK = 1 ] && exit 7; sleep 2; echo on; "
+
+static void the_others_go_on_where_that_is_asked_for(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL, TCRUN("-n", "4", "--keep-going", "sh", "-c", GO_ON));
+    tool_finish(&run);
+    assert_int_equal(run.exit_code, 0);
+    assert_int_equal(tool_count(run.out.data, "on\n"), 3);
+    assert_int_equal(tool_count(run.err.data, "\n"), 1);
+    assert_non_null(strstr(run.err.data, ") exited with code 7\n"));
+    tool_close(&run);
+
+    tool_start(&run, NULL, TCRUN("-n", "3", "--keep-going", "sh", "-c", GO_ON "exit 3"));
+    tool_finish(&run);
+    assert_int_equal(run.exit_code, 7);
+    assert_int_equal(tool_count(run.out.data, "on\n"), 2);
+    assert_non_null(strstr(run.err.data, "tcrun: rank 1 was the first to fail\n"));
+    tool_close(&run);
+}
+
 /* tcrun is stopped meanwhile, so it learns of both failures at once. */
 static void the_first_failure_counts_not_the_lowest_rank(void **state)
 {
@@ -397,6 +421,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_killed_rank_is_named_and_the_others_end),
         cmocka_unit_test(a_failing_rank_gives_its_exit_code),
+        cmocka_unit_test(the_others_go_on_where_that_is_asked_for),
         cmocka_unit_test(the_first_failure_counts_not_the_lowest_rank),
         cmocka_unit_test(the_others_have_time_to_say_why_they_end),
         cmocka_unit_test(a_rank_that_ignores_the_end_is_killed_after_the_grace),

@@ -9,6 +9,7 @@
 #include "algo/figures.h"
 #include "algo/tuning.h"
 #include "core/base.h"
+#include "core/log.h"
 
 /* Each rank knows its own counts of an all-to-all-v alone: it is chosen as if they were this. */
 enum { EXCHANGE_BYTES = 64 << 10 };
@@ -128,18 +129,26 @@ static tc_status_t choose(struct tci_comm *comm, const struct tci_op_args *args,
 }
 
 /* What the caller, or the whole group, asks for by name; NULL: nothing that counts here. */
-static const struct tci_plan *named(const struct tci_comm *comm, const struct tci_op_args *args,
+static const struct tci_plan *named(struct tci_comm *comm, const struct tci_op_args *args,
                                     const struct tci_ask *ask, const char *algorithm)
 {
     const struct tci_plan *plan = NULL;
+    const char *why;
 
     if (algorithm != NULL)
         return tci_plan_find(ask->coll, algorithm);
     if (comm->algorithm[0] != '\0')
         plan = tci_plan_find(ask->coll, comm->algorithm);
-    if (plan != NULL && !can(args, plan, ask->numerics))
-        plan = NULL; /* a default for everything applies where it can */
-    return plan;
+    why = plan != NULL ? obstacle(args, plan, ask->numerics) : NULL;
+    if (why == NULL)
+        return plan;
+    /* A default for everything applies where it can. */
+    if (!atomic_exchange(&comm->has_told_algorithm, true))
+        tci_log(TC_LOG_WARN,
+                "rank %d: %s: algorithm \"%s\", which the group was given for all calls, %s; such "
+                "calls go as without it",
+                comm->rank, args->name, comm->algorithm, why);
+    return NULL;
 }
 
 /* ---- pieces -------------------------------------------------------------------------------- */

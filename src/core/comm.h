@@ -54,6 +54,7 @@ struct tci_comm {
     uint32_t window; /* steps of a lane that may be open at once: 2 … TCI_WINDOW */
     int numerics, check;
     char algorithm[24];
+    atomic_bool has_told_algorithm; /* that it does not count for some calls */
     size_t eager_max;
     struct tci_hosts *hosts;                   /* a reference; NULL: all on one */
     struct {                                   /* which plan is the cheapest: algo/tuning.c */

@@ -300,7 +300,18 @@ struct choosing {
     char *why_out;
     size_t why_room;
     bool is_chosen;
+    char others[128]; /* "card0, card1": devices that were not asked for */
 };
+
+static void note_other(struct choosing *choosing, const char *device)
+{
+    size_t len = strlen(choosing->others);
+    const char *last = strrchr(choosing->others, ' ');
+
+    if (strcmp(last != NULL ? last + 1 : choosing->others, device) != 0)
+        snprintf(choosing->others + len, sizeof(choosing->others) - len, "%s%s",
+                 len > 0 ? ", " : "", device);
+}
 
 static bool choose_port(void *arg, struct tci_rdma_choice *choice)
 {
@@ -309,11 +320,27 @@ static bool choose_port(void *arg, struct tci_rdma_choice *choice)
     if (choice->info.is_usable) {
         *choosing->choice_out = *choice;
         choosing->is_chosen = true;
-    } else if (choosing->why_out[0] == '\0' && is_asked_for(&choice->info, choosing->options)) {
+    } else if (!is_asked_for(&choice->info, choosing->options)) {
+        note_other(choosing, choice->info.device);
+    } else if (choosing->why_out[0] == '\0') {
         snprintf(choosing->why_out, choosing->why_room, "device %s, port %u: %s",
                  choice->info.device, choice->info.port, choice->info.lacks);
     }
     return choosing->is_chosen;
+}
+
+static void say_none(const struct tci_rdma_options *options, const char *there, char *why_out,
+                     size_t why_room)
+{
+    char port[32] = "";
+
+    if (options->port >= 0)
+        snprintf(port, sizeof(port), "port %d", options->port);
+    snprintf(why_out, why_room,
+             "no device or port is the one that was asked for by TCDIST_RDMA (%s%s%s); the devices "
+             "here are %s",
+             options->device, options->device[0] != '\0' && port[0] != '\0' ? ", " : "", port,
+             there);
 }
 
 bool tci_rdma_choose(const struct tci_rdma_options *options, struct tci_rdma_choice *choice_out,
@@ -325,8 +352,21 @@ bool tci_rdma_choose(const struct tci_rdma_options *options, struct tci_rdma_cho
 
     why_out[0] = '\0';
     why = walk(options, choose_port, &choosing);
-    if (!choosing.is_chosen && why_out[0] == '\0')
-        snprintf(why_out, why_room, "%s",
-                 why != NULL ? why : "no device or port is the one that was asked for");
-    return choosing.is_chosen;
+    if (choosing.is_chosen || why_out[0] != '\0')
+        return choosing.is_chosen;
+    if (why != NULL)
+        snprintf(why_out, why_room, "%s", why);
+    else
+        say_none(options, choosing.others, why_out, why_room);
+    return false;
+}
+
+bool tci_rdma_can(const struct tci_rdma_options *options, char *why_out, size_t why_room)
+{
+    struct tci_rdma_choice choice;
+
+    if (!tci_rdma_choose(options, &choice, why_out, why_room))
+        return false;
+    (void)tci_verbs()->close_device(choice.context);
+    return true;
 }

@@ -2,6 +2,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rdma/rdma.h"
 
+#include <stdio.h>
+
+static const char no_build[] =
+    "this build has no RDMA: libibverbs was not there, or -DTCDIST_RDMA=OFF was given";
+
 bool tci_rdma_is_built(void)
 {
     return false;
@@ -13,7 +18,14 @@ const char *tci_rdma_list(const struct tci_rdma_options *options,
     (void)options;
     *ports_out = NULL;
     *count_out = 0;
-    return "this build has no RDMA: libibverbs was not there, or -DTCDIST_RDMA=OFF was given";
+    return no_build;
+}
+
+bool tci_rdma_can(const struct tci_rdma_options *options, char *why_out, size_t why_room)
+{
+    (void)options;
+    snprintf(why_out, why_room, "%s", no_build);
+    return false;
 }
 
 struct tci_transport *tci_rdma_open(struct tci_loop *loop, tc_context *context,

@@ -34,6 +34,9 @@ bool tci_rdma_is_built(void);
 const char *tci_rdma_list(const struct tci_rdma_options *options,
                           struct tci_rdma_port_info **ports_out, size_t *count_out);
 
+/* Whether one of them can be used; else what is to be done about it, in `why_out`.  Any thread. */
+bool tci_rdma_can(const struct tci_rdma_options *options, char *why_out, size_t why_room);
+
 struct tci_rdma_config {
     uint32_t rank, size;
     size_t eager_bytes; /* agreed */

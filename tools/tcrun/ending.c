@@ -176,20 +176,23 @@ void job_tell_ended(struct job *job, const struct rank *rank, int status)
 
 static void tell_failed(struct job *job, const struct rank *rank, int status)
 {
-    /* With --verbose each end has been told already; which one was the first has not. */
-    if (job->options->is_verbose)
+    /* With --verbose or --keep-going each end has been told; which one was the first has not. */
+    if (job->options->is_verbose || job->options->keeps_going)
         output_say(&job->output, "rank %u was the first to fail", (unsigned)(rank - job->ranks));
     else
         job_tell_ended(job, rank, status);
     job_conclude(job, WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-static void tell_lost(struct job *job, const struct link *link)
+void job_tell_lost(struct job *job, struct link *link)
 {
     const char *why =
         link->lost[0] != '\0' ? link->lost : "the process that speaks with it is gone";
     const char *name = job->options->world.machines[link->machine].name;
 
+    if (link->is_told)
+        return;
+    link->is_told = true;
     if (!job->is_begun)
         output_say(&job->output, "%s: %s", name, why);
     else if (link->rank_count == 1)
@@ -197,6 +200,11 @@ static void tell_lost(struct job *job, const struct link *link)
     else
         output_say(&job->output, "%s is lost, with its %u ranks, the first of them rank %u: %s",
                    name, link->rank_count, link->ranks[0], why);
+}
+
+static void fail_lost(struct job *job, struct link *link)
+{
+    job_tell_lost(job, link);
     job->has_lost_host = true;
     job_conclude(job, job->options->trouble_exit);
 }
@@ -211,7 +219,7 @@ void job_fail(struct job *job, const struct failure *failure)
     else if (failure->message.event == GUARD_FORK_FAILED)
         tell_no_start(job, rank, value);
     else if (failure->message.event == GUARD_LOST)
-        tell_lost(job, failure->rank->link);
+        fail_lost(job, failure->rank->link);
     else
         tell_failed(job, failure->rank, value);
     if (failure->message.event == GUARD_ENDED && job->phase == JOB_RUNNING)

@@ -35,14 +35,19 @@ static void note_failure(struct failure *first, struct rank *rank, struct guard_
 static void note_ended(struct job *job, struct rank *rank, struct guard_message message,
                        struct failure *first)
 {
-    bool is_lost = message.event == GUARD_LOST;
+    bool is_lost = message.event == GUARD_LOST, has_failed = message.value != 0 || is_lost;
+    bool is_told = job->options->is_verbose || (has_failed && job->options->keeps_going);
 
     rank->has_ended = true;
     job->running--;
-    if (job->options->is_verbose && !is_lost && rank->pid != 0)
+    if (is_told && !is_lost && rank->pid != 0)
         job_tell_ended(job, rank, message.value);
-    if (message.value != 0 || is_lost)
+    if (has_failed)
         note_failure(first, rank, message);
+    else
+        job->has_success = true;
+    if (is_lost && job->options->keeps_going)
+        job_tell_lost(job, rank->link);
 }
 
 /* The end of the guard's side.  A guard that was killed took its rank along: it is in the same
@@ -93,10 +98,19 @@ static void read_guard(struct job *job, struct rank *rank, struct failure *first
         note_gone(job, rank, first);
 }
 
+/* Ranks that have begun may go on without one, if that was asked for. */
+static bool goes_on(const struct job *job)
+{
+    unsigned event = job->first.message.event;
+
+    return job->options->keeps_going && job->is_begun &&
+           (event == GUARD_ENDED || event == GUARD_LOST) && (job->running > 0 || job->has_success);
+}
+
 /* Of ranks on several hosts the first to fail may be the last to be heard of. */
 static void judge(struct job *job, int64_t now_ms)
 {
-    if (job->first.rank == NULL || job->has_result)
+    if (job->first.rank == NULL || job->has_result || goes_on(job))
         return;
     if (job->judge_ms == INT64_MAX)
         job->judge_ms = job->link_count > 0 ? now_ms + HEARSAY_MS : now_ms;

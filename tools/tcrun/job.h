@@ -72,6 +72,7 @@ struct job {
     struct failure first; /* the earliest failure, while other hosts may tell of an earlier one */
     int64_t judge_ms;     /* when it is taken for the first; INT64_MAX: there is none */
     bool has_lost_host;   /* which is why it ends */
+    bool has_success;     /* a rank has ended well */
     bool has_result;      /* exit_code is final: the first cause wins */
     int exit_code;
 };
@@ -116,7 +117,8 @@ void job_advance(struct job *job, int64_t now_ms);
 /* Says how a rank failed and ends the others. */
 void job_fail(struct job *job, const struct failure *failure);
 
-/* Says how a rank has ended. */
+/* Says how a rank has ended; or that its host is lost, once. */
 void job_tell_ended(struct job *job, const struct rank *rank, int status);
+void job_tell_lost(struct job *job, struct link *link);
 
 #endif

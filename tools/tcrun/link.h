@@ -44,6 +44,7 @@ struct link {
     pid_t relay;
     int control; /* owned; -1: the relay is gone */
     bool is_ready;
+    bool is_told;         /* that it is lost */
     char lost[LINK_TEXT]; /* why; "": it is not */
 };
 

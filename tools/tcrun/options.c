@@ -22,6 +22,7 @@ enum {
     KEY_RENDEZVOUS,
     KEY_NO_PREFIX,
     KEY_TIMEOUT_KILL,
+    KEY_KEEP_GOING,
     KEY_VERBOSE,
     KEY_KEY,
     KEY_ENCRYPT,
@@ -98,6 +99,10 @@ static const struct argp_option argp_options[] = {
     {"timeout-kill", KEY_TIMEOUT_KILL, "SECONDS", 0,
      "Time between SIGTERM and SIGKILL when ranks are stopped (default: 5, or 1 when a host is "
      "lost)",
+     0},
+    {"keep-going", KEY_KEEP_GOING, NULL, 0,
+     "Let the others go on when a rank fails, as programs do that shrink their group; the job has "
+     "succeeded if one of them does",
      0},
     {"heartbeat", KEY_BEAT, "SECONDS", 0,
      "Give up a host that has been silent for this long; 0: never (default: 3)", 0},
@@ -286,6 +291,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_TIMEOUT_KILL:
         options->grace_ms = parse_seconds(arg, state);
         options->has_grace = true;
+        return 0;
+    case KEY_KEEP_GOING:
+        options->keeps_going = true;
         return 0;
     case KEY_VERBOSE:
         options->is_verbose = true;

@@ -40,6 +40,7 @@ struct options {
     const char *rendezvous; /* NULL: tcrun makes one */
     unsigned grace_ms;      /* from the first signal to SIGKILL */
     bool has_grace;         /* it was asked for */
+    bool keeps_going;       /* when a rank fails */
     bool has_prefix;
     bool is_verbose;
     char key[KEY_ROOM]; /* that ranks prove themselves by; "": what the environment has */
