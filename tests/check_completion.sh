@@ -38,6 +38,10 @@ offer "$tools/tcrun" --stdin a
 [[ ${COMPREPLY[*]} == all ]] || fail "--stdin a gives '${COMPREPLY[*]}'"
 offer "$tools/tcrun" -n 4 --backend jaccl-
 [[ ${COMPREPLY[*]} == jaccl-ring ]] || fail "--backend jaccl- gives '${COMPREPLY[*]}'"
+offer "$tools/tcperf" --op allr
+[[ ${COMPREPLY[*]} == allreduce ]] || fail "--op allr gives '${COMPREPLY[*]}'"
+offer "$tools/tcperf" -d f
+[[ ${COMPREPLY[*]} == "f16 f32 f64 f8e4m3 f8e5m2" ]] || fail "-d f gives '${COMPREPLY[*]}'"
 offer "$tools/tcrun" -n 4 mkdi
 [[ " ${COMPREPLY[*]} " == *" mkdir "* ]] || fail "the command is not looked for"
 exit $failed

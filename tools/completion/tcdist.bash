@@ -4,10 +4,16 @@
 #
 # The options are those that a tool's --help lists; installed under the name of each tool.
 
-# What may follow an option, as words; nothing where it is a file, a number or free text.
+# What may follow an option of a tool, as words; nothing where it is a file, a number or free text.
 _tcdist_values()
 {
-    case $1 in
+    local tool=$1
+    case $2 in
+    # tcperf says which names it knows when it is given another one.
+    --op | --type | -d | --reduce | -o)
+        [[ ${tool##*/} != tcperf ]] ||
+            { "$tool" "$2" '?' 2>&1 || true; } | sed -n "s/.*; there are \(.*\), and all$/\1, all/p" | tr -d ,
+        ;;
     --backend) echo any ring tcp shm rdma gloo jaccl jaccl-ring nccl ;;
     --stdin) echo all 0 none ;;
     --key) echo auto ;;
@@ -72,7 +78,7 @@ _tcdist()
     if [[ $before == = && $COMP_CWORD -ge 2 ]]; then
         before=${COMP_WORDS[COMP_CWORD - 2]}
     fi
-    values=$(_tcdist_values "$before")
+    values=$(_tcdist_values "$tool" "$before")
     if [[ -n $values ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
     elif [[ $before == --hosts ]]; then
