@@ -18,11 +18,12 @@ static void fini(struct tci_comm *comm)
     tci_choices_unref(atomic_load(&comm->tuning.steady));
 }
 
-/* What was measured of all-reduces over TCP on one host, and the model does not know
- * (docs/performance.md).  Two ranks: one round of whole payloads is faster than two of halves, for
- * each round waits for the slower of two processors that copy, and payloads that lie in the cache
- * are folded for next to nothing.  A few that share cores: what counts is how many messages there
- * are in all, 2 (n - 1) through rank 0, and not how many rounds. */
+/* What was measured of all-reduces on one host, and the model does not know (docs/performance.md).
+ * Two ranks over TCP: one round of whole payloads is faster than two of halves, for each round
+ * waits for the slower of two processors that copy, and payloads that lie in the cache are folded
+ * for next to nothing.  A few that share cores: what counts is how many messages there are in all,
+ * 2 (n - 1) through rank 0, and not how many rounds; over shared memory, where a message is little
+ * more than its copies, while these are short. */
 enum { LINES_MAX = 4, FEW_RANKS = 4 };
 
 struct range {
@@ -33,14 +34,14 @@ struct range {
 static bool find_range(const struct tci_comm *comm, const struct tci_figures *figures,
                        struct range *range_out)
 {
-    bool share_cores = figures->load > 16;
+    bool share_cores = figures->load > 16, is_wired = figures->is_wired != 0;
 
-    if (figures->is_wired == 0 || figures->per_host > 0)
+    if (figures->per_host > 0)
         return false;
-    if (comm->size == 2 && !share_cores)
+    if (comm->size == 2 && !share_cores && is_wired)
         *range_out = (struct range){&tci_oneshot_allreduce, 96 << 10, 2 << 20};
     else if (comm->size > 2 && comm->size <= FEW_RANKS && share_cores)
-        *range_out = (struct range){&tci_centralized_allreduce, 0, 768 << 10};
+        *range_out = (struct range){&tci_centralized_allreduce, 0, (is_wired ? 768 : 96) << 10};
     else
         return false;
     return true;
