@@ -15,6 +15,7 @@
 
 #include "core/alloc.h"
 #include "core/base.h"
+#include "core/copy.h"
 #include "core/plan.h"
 #include "loop/state.h"
 #include "net/shm_link.h"
@@ -71,6 +72,22 @@ static void what_only_moves_is_lent_where_a_copy_is_dearer(void **state)
     }
     assert_int_equal(copied_for(&net, TCI_COLL_ALLREDUCE, TCI_SHM_EAGER_MAX), TCI_SHM_EAGER_MAX);
     assert_int_equal(copied_for(&net, TCI_COLL_P2P, TCI_SHM_EAGER_MAX), TCI_SHM_EAGER_MAX);
+    net_close(&net);
+}
+
+static void parts_of_an_all_reduce_come_through_the_ring_while_they_are_short(void **state)
+{
+    enum { SHORT = TCI_SHM_STREAM_MAX - 1 };
+    struct net net;
+
+    (void)state;
+    net_open(&net, 2, TCI_SHM_EAGER_MAX);
+    net_exchange(&net, 8, 1000);
+    assert_int_equal(copied_for(&net, TCI_COLL_ALLREDUCE, TCI_SHM_EAGER_MAX + 1),
+                     TCI_SHM_EAGER_MAX + 1);
+    assert_int_equal(copied_for(&net, TCI_COLL_ALLREDUCE, SHORT), SHORT);
+    assert_int_equal(copied_for(&net, TCI_COLL_ALLREDUCE, TCI_SHM_STREAM_MAX), 0);
+    assert_int_equal(copied_for(&net, TCI_COLL_REDUCE_SCATTER, SHORT), 0);
     net_close(&net);
 }
 
@@ -165,6 +182,78 @@ static void bulk_stands_back_for_nothing_else(void **state)
     net_close(&net);
 }
 
+/* A loan that has come is read in a later turn, for what has come with it may have to be answered
+ * first; however busy the turn before was. */
+static void a_loan_is_not_read_in_the_turn_that_it_comes_in(void **state)
+{
+    struct net_message small, small_in, bulk, bulk_in;
+    struct tci_source *source;
+    struct net net;
+
+    (void)state;
+    net_open(&net, 2, 65536);
+    net_exchange(&net, 8, 1000); /* they have met */
+    source = &tci_shm_of(net.nodes[1].transport)->source;
+    net_recv(&net, &small_in, 1, 0, 50, 1000);
+    net_recv(&net, &bulk_in, 1, 0, 51, BULK);
+    net_send(&net, &small, 0, 1, 50, 1000);
+    assert_true(tci_shm_poll(source, 64) > 0);
+    assert_int_equal(small_in.xfer.status, TC_OK);
+    net_send(&net, &bulk, 0, 1, 51, BULK);
+    assert_true(tci_shm_poll(source, 64) > 0);
+    assert_int_equal(bulk_in.xfer.room[TCI_ROOM_DONE], 0);
+    assert_true(tci_shm_poll(source, 64) > 0);
+    assert_int_not_equal(bulk_in.xfer.room[TCI_ROOM_DONE], 0);
+    net_finish(&net, &small, TC_OK);
+    net_finish(&net, &bulk, TC_OK);
+    net_finish(&net, &bulk_in, TC_OK);
+    net_finish(&net, &small_in, TC_OK);
+    net_close(&net);
+}
+
+/* ---- How what is copied is stored ---- */
+
+static void send_and_look(struct net *net, unsigned count, size_t len)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct net_message send, recv;
+
+        net_recv(net, &recv, 1, 0, 100 + i, len);
+        net_send(net, &send, 0, 1, 100 + i, len);
+        net_wait(net, &send.xfer);
+        net_wait(net, &recv.xfer);
+        assert_true(net_is_intact(&recv));
+        net_free(&send);
+        net_free(&recv);
+    }
+}
+
+static void both_ways_to_store_are_tried(void **state)
+{
+    struct tci_shm_link *writer, *reader;
+    struct net net;
+
+    (void)state;
+    net_open(&net, 2, 65536);
+    net_exchange(&net, 8, 1000);
+    writer = tci_shm_of(net.nodes[0].transport)->links[1];
+    reader = tci_shm_of(net.nodes[1].transport)->links[0];
+    send_and_look(&net, 1000, TCI_COPY_AWAY_MIN - 1);
+    assert_int_equal(reader->reader.read_bytes[0] + reader->reader.read_bytes[1], 0);
+    send_and_look(&net, 200, 16384);
+    assert_true(reader->reader.read_bytes[0] >= TCI_SHM_RING);
+    assert_true(reader->reader.read_bytes[1] >= TCI_SHM_RING);
+    assert_int_not_equal(writer->store.rest, 0);
+
+    /* Whatever the reader says. */
+    for (int i = 0; i < 2; i++) {
+        reader->reader.read_ns[i] = i == 0 ? UINT64_MAX : 0;
+        reader->reader.read_bytes[i] = i == 0 ? 0 : UINT64_MAX;
+    }
+    send_and_look(&net, 1000, 16384);
+    net_close(&net);
+}
+
 /* Whoever reads another's memory makes sure first that it is still there; valgrind has no such
  * call, and ranks under it send all through the ring. */
 static bool can_watch_processes(void)
@@ -182,15 +271,20 @@ static int run_reading(void)
     const struct CMUnitTest memory[] = {
         cmocka_unit_test(missing_memory_leaves_nothing_waiting),
         cmocka_unit_test(what_only_moves_is_lent_where_a_copy_is_dearer),
+        cmocka_unit_test(parts_of_an_all_reduce_come_through_the_ring_while_they_are_short),
     };
-    const struct CMUnitTest urgent[] = {cmocka_unit_test(bulk_stands_back_for_what_is_urgent),
-                                        cmocka_unit_test(bulk_stands_back_for_nothing_else)};
+    const struct CMUnitTest urgent[] = {
+        cmocka_unit_test(bulk_stands_back_for_what_is_urgent),
+        cmocka_unit_test(bulk_stands_back_for_nothing_else),
+        cmocka_unit_test(a_loan_is_not_read_in_the_turn_that_it_comes_in)};
+    const struct CMUnitTest stores[] = {cmocka_unit_test(both_ways_to_store_are_tried)};
     int failed;
 
     failed =
         _cmocka_run_group_tests("messages", transport_suite, transport_suite_count, NULL, NULL);
     failed += _cmocka_run_group_tests("ends", transport_ends, transport_ends_count, NULL, NULL);
     failed += _cmocka_run_group_tests("memory", memory, TCI_LEN(memory), NULL, NULL);
+    failed += _cmocka_run_group_tests("stores", stores, TCI_LEN(stores), NULL, NULL);
     return failed + _cmocka_run_group_tests("urgent", urgent, TCI_LEN(urgent), NULL, NULL);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base.h"
+#include "core/plan.h"
 #include "core/reduce.h"
 #include "support/reduce_oracle.h"
 #include "transport_suite.h"
@@ -159,10 +160,13 @@ static void large_payload_is_never_copied(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 8; i++) {
-        net_send(&net, &sends[i], i % 2, 1 - i % 2, i, least + i * 100001);
+        net_prepare(&sends[i], true, 1 - i % 2, i, least + i * 100001);
+        net_prepare(&recvs[i], false, i % 2, i, least + i * 100001);
+        sends[i].call.coll = recvs[i].call.coll = TCI_COLL_P2P;
+        net_post(&net, &sends[i], i % 2);
         if (i % 3 == 0)
             turn(2);
-        net_recv(&net, &recvs[i], 1 - i % 2, i % 2, i, least + i * 100001);
+        net_post(&net, &recvs[i], 1 - i % 2);
     }
     for (unsigned i = 0; i < 8; i++) {
         finish(&sends[i], TC_OK);

@@ -10,6 +10,7 @@
 #include "core/match.h"
 #include "net/shm.h"
 #include "net/shm_region.h"
+#include "net/shm_trial.h"
 
 /*   shm.c         the verbs of the port: to the peer's memory, or below
  *   shm_meet.c    two ranks find out whether they share memory
@@ -18,6 +19,7 @@
  *   shm_recv.c    records are matched with receives
  *   shm_pull.c    loans are read
  *   shm_map.c     memory that loans lie in, mapped once
+ *   shm_trial.c   which of two ways of copying costs less
  *   shm_region.c, shm_ring.c   memory, and records in it
  */
 
@@ -26,11 +28,12 @@ enum {
                                          where nothing is folded, those from … */
     TCI_SHM_MAPPED_MIN = 16 * 1024, /* … here on, of memory that is mapped (64 KiB broadcast: 1.9
                                          us, and 5.9 by the ring) */
-    TCI_SHM_MOVED_MIN = 48 * 1024,  /* … and here on, of other memory (4.8 us) */
+    TCI_SHM_MOVED_MIN = 32 * 1024,  /* … and here on, of other memory (3.9 us; 5.2 by the ring,
+                                         through the caches; both gathered, 32 KiB each way) */
     TCI_SHM_EAGER_COST = 80,        /* of a message besides its payload: none is free */
     TCI_SHM_WINDOW = 4 * 1024 * 1024, /* early bytes that a peer may have us keep */
     TCI_SHM_EARLY_MAX = 1 << 18,      /* and early loans */
-    TCI_SHM_STREAM_MAX = 256 * 1024,  /* shorter loans that are not mapped, and are folded, come by
+    TCI_SHM_STREAM_MAX = 256 * 1024,  /* shorter loans of all-reduces that are not mapped come by
                                          the ring: two copies of ours cost less than the system's */
     TCI_SHM_READ_MAX = 512 * 1024,    /* read at once: half a second-level cache; calls cost
                                          (1 MiB all-reduced: 64 us, and 117 by 64 KiB) */
@@ -72,6 +75,9 @@ struct tci_shm_loan {
     uint32_t use;
     uint32_t next_free;
 };
+
+/* How a payload goes into the ring; a short one always through the caches. */
+enum { TCI_SHM_CACHED, TCI_SHM_PAST_CACHES };
 
 /* A loan of the peer's that is being read into its receive. */
 struct tci_shm_pull {
@@ -124,7 +130,9 @@ struct tci_shm_link {
     struct tci_xfers sends;     /* wait for room in the ring, the most urgent first */
     struct tci_shm_loan *loans; /* owned */
     uint32_t loan_count, loan_room, loan_free; /* free: place + 1; 0: none */
-    struct tci_list asked;  /* pulls of ours to be sent: struct tci_shm_sending */
+    struct tci_list asked;      /* pulls of ours to be sent: struct tci_shm_sending */
+    struct tci_shm_trial store; /* of payload into the ring */
+    uint64_t read_ns_before[2], read_bytes_before[2]; /* of the peer, as its trial began */
     uint64_t framed, acked; /* early bytes sent ever, and of these known to be used up */
     uint64_t consumed;      /* early bytes received and used up ever */
     uint64_t held;          /* early bytes that we keep */
@@ -270,6 +278,10 @@ const char *tci_shm_on_pull(struct tci_shm_link *link, const struct tci_shm_head
 void tci_shm_on_ask(struct tci_shm_link *link, uint64_t id);
 
 /* ---- shm_recv.c ---- */
+
+/* Payload that lies in the ring is taken in; `measured` as in its head. */
+void tci_shm_append(struct tci_shm_link *link, struct tci_xfer *xfer, const uint8_t *payload,
+                    size_t len, uint8_t measured);
 
 void tci_shm_recv(struct tci_shm_link *link, struct tci_xfer *xfer);
 /* A message, or the loan of one; NULL, or what is wrong with it. */

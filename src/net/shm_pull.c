@@ -7,6 +7,7 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/copy.h"
+#include "core/plan.h"
 #include "core/reduce.h"
 #include "net/shm_link.h"
 
@@ -105,7 +106,7 @@ const char *tci_shm_on_piece(struct tci_shm_link *link, const struct tci_shm_hea
         head->len > xfer->len - head->word ||
         (xfer->fold != NULL && head->len % xfer->fold->size != 0))
         return "a piece of a message that does not go on where the last one ended";
-    tci_xfer_append(xfer, payload, head->len);
+    tci_shm_append(link, xfer, payload, head->len, head->measured);
     link->shm->stats.bytes_received += head->len;
     if (xfer->room[TCI_ROOM_DONE] == xfer->len)
         tci_shm_end_recv(link, xfer, TC_OK);
@@ -293,6 +294,18 @@ unsigned tci_shm_pull_some(struct tci_shm *shm)
 
 /* ---- A loan comes in ---- */
 
+/* Of memory that is not mapped.  What an all-reduce hands out it has just written, and the next one
+ * may well write there again: lines that were read here meanwhile would have to be taken back one
+ * by one, while those of the ring change hands anyway.  Where ranks share cores there may be none
+ * to take back, and a peer that is to send has to have its turn first. */
+static bool is_better_read(const struct tci_shm_link *link, const struct tci_xfer *xfer,
+                           uint64_t total)
+{
+    return total >= TCI_SHM_STREAM_MAX ||
+           (xfer->fold == NULL &&
+            (xfer->call->coll != TCI_COLL_ALLREDUCE || tci_loop_shares_cores(link->shm->loop)));
+}
+
 static int8_t urgency(const struct tci_shm_lend *lend)
 {
     int64_t priority = lend->priority;
@@ -318,8 +331,7 @@ void tci_shm_pull_start(struct tci_shm_link *link, struct tci_xfer *xfer,
         pull->mapped = NULL; /* elements are read where they are aligned */
     if (pull->mapped != NULL)
         pull->mapped->pulls++;
-    if (pull->mapped != NULL ||
-        (link->may_read && (xfer->fold == NULL || lend->total >= TCI_SHM_STREAM_MAX)))
+    if (pull->mapped != NULL || (link->may_read && is_better_read(link, xfer, lend->total)))
         queue_pull(link, pull);
     else
         have_sent(link, pull, 0);

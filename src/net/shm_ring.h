@@ -55,8 +55,9 @@ struct tci_shm_head {
     uint32_t lane, step, use;
     int32_t root;
     uint64_t count;
-    uint8_t dtype, op, plan, spare;
-    uint32_t len; /* of the payload */
+    uint8_t dtype, op, plan;
+    uint8_t measured; /* how the payload was stored, and one: to be told what it takes to read */
+    uint32_t len;     /* of the payload */
     uint64_t word;
 };
 
@@ -68,6 +69,8 @@ struct tci_shm_way {
     /* of the ring's reader */
     _Alignas(TCI_SHM_LINE) _Atomic uint64_t tail;      /* bytes read since the beginning */
     _Atomic uint64_t consumed;                         /* of early messages, with what they cost */
+    _Atomic uint64_t read_ns[2];                       /* of payload that is measured, by how … */
+    _Atomic uint64_t read_bytes[2];                    /* … it was stored */
     _Alignas(TCI_SHM_LINE) _Atomic uint32_t is_asleep; /* ring the reader's bell */
 };
 
@@ -82,8 +85,9 @@ struct tci_shm_writer {
 struct tci_shm_reader {
     struct tci_shm_way *way;
     uint8_t *ring;
-    uint64_t at;   /* bytes read since the beginning */
-    uint64_t told; /* the tail that the writer knows of */
+    uint64_t at;                        /* bytes read since the beginning */
+    uint64_t told;                      /* the tail that the writer knows of */
+    uint64_t read_ns[2], read_bytes[2]; /* as in the way */
 };
 
 /* Room for a record with `len` bytes of payload, at most TCI_SHM_PAYLOAD_MAX; NULL: the ring is

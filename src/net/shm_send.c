@@ -159,14 +159,60 @@ const char *tci_shm_on_pull(struct tci_shm_link *link, const struct tci_shm_head
 
 /* ---- One record ---- */
 
+/* What the peer says that it has read of what is measured. */
+static void see_read(const struct tci_shm_link *link, uint64_t ns_out[2], uint64_t bytes_out[2])
+{
+    struct tci_shm_way *way = link->writer.way;
+
+    for (int i = 0; i < 2; i++) { /* relaxed: numbers alone, of which none has to be true */
+        ns_out[i] = atomic_load_explicit(&way->read_ns[i], memory_order_relaxed);
+        bytes_out[i] = atomic_load_explicit(&way->read_bytes[i], memory_order_relaxed);
+    }
+}
+
+/* Once the peer has read what both ways have stored: it pays for the way that this side takes. */
+static void judge_store(struct tci_shm_link *link)
+{
+    uint64_t ns[2], bytes[2];
+
+    see_read(link, ns, bytes);
+    for (int i = 0; i < 2; i++) {
+        ns[i] -= link->read_ns_before[i];
+        bytes[i] -= link->read_bytes_before[i];
+        if (bytes[i] < link->store.lap / 2)
+            return;
+    }
+    tci_shm_trial_judge(&link->store, ns, bytes);
+}
+
 /* Where ranks share cores, the reader may be on this very one: what it reads is to be in the
  * caches (64 KiB all-reduced by four ranks on two cores: 24 us, and 35 past the caches). */
-static void copy_out(struct tci_shm_link *link, void *to, const void *from, size_t len)
+static void copy_out(struct tci_shm_link *link, struct tci_shm_head *head, const void *from,
+                     size_t len)
 {
-    if (tci_loop_shares_cores(link->shm->loop))
+    void *to = tci_shm_payload(head);
+    struct tci_shm_try next;
+    uint64_t begun;
+
+    if (len < TCI_COPY_AWAY_MIN || tci_loop_shares_cores(link->shm->loop)) {
         memcpy(to, from, len);
-    else
+        return;
+    }
+    if (tci_shm_trial_is_due(&link->store))
+        judge_store(link);
+    next = tci_shm_trial_take(&link->store, len);
+    if (next.begins)
+        see_read(link, link->read_ns_before, link->read_bytes_before);
+    begun = next.is_told ? tci_exec_clock(link->shm->exec) : 0;
+    if (next.way == TCI_SHM_PAST_CACHES)
         tci_copy_away(to, from, len);
+    else
+        memcpy(to, from, len);
+    if (!next.is_told)
+        return;
+    (void)tci_shm_trial_tell(&link->store, next.way, len, tci_exec_clock(link->shm->exec) - begun);
+    if (next.is_measured)
+        head->measured = next.way + 1;
 }
 
 void tci_shm_head_of(struct tci_shm_head *head, enum tci_shm_kind kind, const struct tci_key *key,
@@ -186,7 +232,7 @@ void tci_shm_head_of(struct tci_shm_head *head, enum tci_shm_kind kind, const st
     head->dtype = call->dtype;
     head->op = call->op;
     head->plan = call->plan;
-    head->spare = 0;
+    head->measured = 0;
 }
 
 /* False: there is no room. */
@@ -202,7 +248,7 @@ static bool put_data(struct tci_shm_link *link, const struct tci_xfer *xfer)
     if (xfer->len > 0 && is_inline)
         memcpy(&head->word, xfer->data, xfer->len);
     else if (xfer->len > 0)
-        copy_out(link, tci_shm_payload(head), xfer->data, xfer->len);
+        copy_out(link, head, xfer->data, xfer->len);
     tci_shm_put(&link->writer, head, xfer->len);
     tci_shm_ring(link);
     link->framed += cost_of(xfer);
@@ -358,7 +404,7 @@ static bool put_piece(struct tci_shm_link *link, struct tci_shm_sending *sending
     if (head == NULL)
         return false;
     *head = (struct tci_shm_head){.kind = TCI_SHM_PIECE, .tag = sending->id, .word = sending->done};
-    copy_out(link, tci_shm_payload(head), (const uint8_t *)xfer->data + sending->done, len);
+    copy_out(link, head, (const uint8_t *)xfer->data + sending->done, len);
     tci_shm_put(&link->writer, head, len);
     link->shm->stats.bytes_copied += len;
     sending->done += len;
