@@ -115,7 +115,7 @@ static bool check_identities(const struct tci_auth_request *request, struct tci_
     return true;
 }
 
-tc_status_t tci_auth_check(const struct tci_auth_request *request, struct tci_error *error)
+static tc_status_t check(const struct tci_auth_request *request, struct tci_error *error)
 {
     const tc_transport_auth_config *config = request->config;
 
@@ -133,7 +133,7 @@ tc_status_t tci_auth_check(const struct tci_auth_request *request, struct tci_er
 tc_status_t tci_auth_keyring(const struct tci_auth_request *request, const tc_config *settings,
                              struct tci_keyring **out, struct tci_error *error)
 {
-    if (tci_auth_check(request, error) != TC_OK)
+    if (check(request, error) != TC_OK)
         return error->pub.status;
     *out = tci_keyring_new(request->config, request->identities, request->size);
     if (*out == NULL)

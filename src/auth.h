@@ -17,12 +17,9 @@ struct tci_auth_request {
     const tc_transport_auth_config *config;
 };
 
-/* TC_OK, TC_ERR_INVALID_ARG or TC_ERR_ABI_MISMATCH, with the cause in error, which never shows a
- * secret.  Any thread. */
-tc_status_t tci_auth_check(const struct tci_auth_request *request, struct tci_error *error);
-
-/* Check, and copy into a keyring, which is the caller's; `settings` say whether to encrypt.  Also
- * TC_ERR_ALLOC.  Any thread. */
+/* Check, and copy into a keyring, which is the caller's; `settings` say whether to encrypt.  TC_OK,
+ * TC_ERR_INVALID_ARG, TC_ERR_ABI_MISMATCH or TC_ERR_ALLOC, with the cause in error, which never
+ * shows a secret.  Any thread. */
 tc_status_t tci_auth_keyring(const struct tci_auth_request *request, const tc_config *settings,
                              struct tci_keyring **out, struct tci_error *error);
 

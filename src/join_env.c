@@ -111,8 +111,9 @@ static void hash_job(const char *text, uint8_t job[TCI_GROUP_ID])
                                  0);
 }
 
-tc_status_t tci_join_launch(const struct tci_launch *launch, tc_dist_options *options,
-                            struct tci_join_how *how, struct tci_error *error)
+/* What a launcher says, as a group is formed: options (whose strings are the launch's) and how. */
+static tc_status_t use_launch(const struct tci_launch *launch, tc_dist_options *options,
+                              struct tci_join_how *how, struct tci_error *error)
 {
     int backend = TC_DIST_ANY;
     enum tci_carrier carrier = TCI_CARRY_ANY;
@@ -218,7 +219,7 @@ tc_future *tci_join_env(tc_context *context, const tc_dist_options *options, tc_
             options->rank, options->world_size, launch.name, launch.rank, launch.size);
         return tci_future_failed(context, &error);
     }
-    if (tci_join_launch(&launch, &mine, &how, &error) != TC_OK)
+    if (use_launch(&launch, &mine, &how, &error) != TC_OK)
         return tci_future_failed(context, &error);
     if (launch.size == 1)
         mine.rendezvous_url = NULL;
@@ -276,7 +277,7 @@ tc_status_t tc_dist_init_env(tc_context *context, tc_dist_ctx **out)
     }
     tc_dist_options_default(&options);
     if (tci_launch_read(&launch, &error) != TC_OK ||
-        tci_join_launch(&launch, &options, &how, &error) != TC_OK)
+        use_launch(&launch, &options, &how, &error) != TC_OK)
         return tci_error_publish(&error);
     say(&launch);
     if (launch.connections > 1) {

@@ -6,11 +6,6 @@
 #include "group.h"
 #include "launch/launch.h"
 
-/* What a launcher says, as a group is formed: options (whose strings are the launch's) and how.
- * TC_OK, or the cause in error. */
-tc_status_t tci_join_launch(const struct tci_launch *launch, tc_dist_options *options,
-                            struct tci_join_how *how, struct tci_error *error);
-
 /* "env://" in place of an URL. */
 bool tci_join_is_env(const char *url);
 /* Form the group of that size and rank where the environment says that it meets; the environment

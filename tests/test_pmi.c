@@ -17,7 +17,7 @@
 
 #include "tcdist/tcdist.h"
 
-enum { RANKS = 2, LINE = 2048, MS = 60000 };
+enum { RANKS = 2, LINE = 2048 };
 
 /* What the manager does otherwise than it should, and when. */
 struct play {

@@ -190,7 +190,7 @@ uint32_t tci_trace_name_number(struct tci_trace *trace, const char *name)
             return number;
         if (there != NULL)
             continue;
-        /* release: pairs with the acquires here and in tci_trace_name_of */
+        /* release: pairs with the acquires here and in name_of */
         if (atomic_compare_exchange_strong_explicit(&trace->pointers[number], &there, name,
                                                     memory_order_acq_rel, memory_order_acquire))
             write_name(&trace->names[number], name);
@@ -201,7 +201,8 @@ uint32_t tci_trace_name_number(struct tci_trace *trace, const char *name)
     return TCI_TRACE_NAME_OTHER;
 }
 
-const char *tci_trace_name_of(const struct tci_trace *trace, uint32_t number)
+/* The string of a number, or NULL. */
+static const char *name_of(const struct tci_trace *trace, uint32_t number)
 {
     if (number == TCI_TRACE_NAME_NONE || number >= trace->head->tables[TCI_TRACE_NAMES].count)
         return NULL;
@@ -316,8 +317,8 @@ static void describe(const struct tci_trace *trace, uint64_t what, uint64_t a,
 {
     unsigned kind = (unsigned)(what >> 56);
 
-    event->name = tci_trace_name_of(trace, what >> 32 & 0xffff);
-    event->algorithm = tci_trace_name_of(trace, what >> 16 & 0xffff);
+    event->name = name_of(trace, what >> 32 & 0xffff);
+    event->algorithm = name_of(trace, what >> 16 & 0xffff);
     event->thread = (uint32_t)(what & 0xffff);
     if (event->name == NULL)
         event->name = kinds[kind].name;

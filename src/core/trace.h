@@ -125,8 +125,6 @@ static inline uint32_t tci_trace_names(struct tci_trace *trace, const char *name
 {
     return tci_trace_name_number(trace, name) << 16 | tci_trace_name_number(trace, algorithm);
 }
-/* The string of a number, or NULL.  Any thread. */
-const char *tci_trace_name_of(const struct tci_trace *trace, uint32_t number);
 /* A small number of the calling thread's own, from 1. */
 uint32_t tci_trace_thread(void);
 

@@ -168,7 +168,8 @@ void tci_waiting_warn(struct tci_op *op)
             (double)(now(comm) - op->begin_ns) * 1e-9, text, more);
 }
 
-void tci_waiting_describe(const struct tci_op *op, char *text, size_t text_bytes)
+/* What it does, a sentence without its end. */
+static void describe(const struct tci_op *op, char *text, size_t text_bytes)
 {
     double s = (double)(now(op->comm) - op->begin_ns) * 1e-9;
     int peer = tci_waits_for(op);
@@ -185,7 +186,8 @@ void tci_waiting_describe(const struct tci_op *op, char *text, size_t text_bytes
         snprintf(text, text_bytes, "it has entered it %.1f s ago, and computes", s);
 }
 
-void tci_waiting_describe_last(const struct tci_comm *comm, char *text, size_t text_bytes)
+/* What this rank has entered last, a sentence without its end. */
+static void describe_last(const struct tci_comm *comm, char *text, size_t text_bytes)
 {
     char tag[48];
 
@@ -261,7 +263,7 @@ void tci_waiting_answer(struct tci_comm *comm, uint32_t from, const struct tci_n
         answer.number =
             tag->op->state == TCI_OP_WAITING ? TCI_WAITS_FOR_FUTURES : tci_waits_for(tag->op);
         answer.arg = more_waits(tag->op);
-        tci_waiting_describe(tag->op, answer.text, sizeof(answer.text));
+        describe(tag->op, answer.text, sizeof(answer.text));
         tag->op->is_held = tag->op->is_held || asked->status == TC_ERR_MISMATCH;
     } else if (done != NULL) {
         answer.status = TC_OK;
@@ -274,7 +276,7 @@ void tci_waiting_answer(struct tci_comm *comm, uint32_t from, const struct tci_n
     if (answer.status == TC_ERR_NOT_INITIALIZED)
         answer.number = waits_elsewhere(comm);
     if (answer.text[0] == 0)
-        tci_waiting_describe_last(comm, answer.text, sizeof(answer.text));
+        describe_last(comm, answer.text, sizeof(answer.text));
     *answer_out = answer;
 }
 

@@ -32,9 +32,4 @@ void tci_waiting_answer(struct tci_comm *comm, uint32_t from, const struct tci_n
 /* One line of the log; at most one a second, however many operations wait. */
 void tci_waiting_warn(struct tci_op *op);
 
-/* What it does, a sentence without its end. */
-void tci_waiting_describe(const struct tci_op *op, char *text, size_t text_bytes);
-/* What this rank has entered last, a sentence without its end. */
-void tci_waiting_describe_last(const struct tci_comm *comm, char *text, size_t text_bytes);
-
 #endif

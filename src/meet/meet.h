@@ -17,11 +17,8 @@ struct tci_side {
     void *arg;
 };
 
-/* "file, redis, etcd, …": the schemes of URLs that name such a place. */
-#define TCI_MEET_SCHEMES "file://, redis://, etcd://, pmi://, pmix://"
-
-/* Whether an URL has one of these schemes; and whether it is a whole one, and this build has what
- * it takes: TC_OK, or the cause in error.  Any thread. */
+/* Whether the scheme of an URL names such a place; and whether it is a whole one, and this build
+ * has what it takes: TC_OK, or the cause in error.  Any thread. */
 bool tci_meet_is_meant(const char *url);
 tc_status_t tci_meet_check(const char *url, struct tci_error *error);
 

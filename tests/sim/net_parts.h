@@ -71,7 +71,7 @@ struct sim_net {
     struct sim_bucket *buckets;
     size_t mask;
     uint32_t size, left_count;
-    uint64_t random, messages;
+    uint64_t random;
     size_t half_count, early_count; /* what the buckets may hold */
     uint64_t *whole_ns; /* owned: when the path [from * size + to] is whole again; NULL: all are */
     struct sim_half *halves_free;

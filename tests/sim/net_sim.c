@@ -144,7 +144,6 @@ static void depart(struct sim_node *from, uint32_t to, struct sim_msg *msg, uint
     msg->from = from->rank;
     msg->to = &net->nodes[to];
     msg->event = (struct sim_event){.exec = msg->to->exec, .fn = reached};
-    net->messages++;
     sim_clock_add(net->clock, at, &msg->event);
 }
 
@@ -511,9 +510,4 @@ void sim_net_free(struct sim_net *net)
 size_t sim_net_early(const struct sim_net *net)
 {
     return net->early_count;
-}
-
-uint64_t sim_net_messages(const struct sim_net *net)
-{
-    return net->messages;
 }

@@ -57,6 +57,5 @@ void sim_net_slow(struct sim_net *net, uint32_t rank, uint64_t longer_ns);
 
 /* What must hold before and after a run; gives the messages that wait for a receive or a send. */
 size_t sim_net_early(const struct sim_net *net);
-uint64_t sim_net_messages(const struct sim_net *net);
 
 #endif

@@ -13,7 +13,7 @@
 enum { EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_TROUBLE = 3 };
 
 /* Type and operator numbers are below this. */
-enum { NUMBERS_MAX = 32, OPERATIONS_MAX = 16 };
+enum { NUMBERS_MAX = 32 };
 
 /* A list of types, operators or operations, in the order in which they are measured. */
 struct chosen {
