@@ -57,9 +57,10 @@ static bool is_same_slice(struct tci_slice x, struct tci_slice y)
 static bool is_same_step(const struct tci_step *x, const struct tci_step *y)
 {
     return x->kind == y->kind && x->wait[0] == y->wait[0] && x->wait[1] == y->wait[1] &&
-           x->fence == y->fence && x->last == y->last && x->wide == y->wide && x->peer == y->peer &&
-           x->pace == y->pace && x->match == y->match && is_same_slice(x->src, y->src) &&
-           is_same_slice(x->dst, y->dst) && is_same_slice(x->as, y->as);
+           x->fence == y->fence && x->last == y->last && x->wide == y->wide &&
+           x->answers == y->answers && x->peer == y->peer && x->pace == y->pace &&
+           x->match == y->match && is_same_slice(x->src, y->src) && is_same_slice(x->dst, y->dst) &&
+           is_same_slice(x->as, y->as);
 }
 
 static bool is_same_rank(const struct tci_plan *plan, const struct tci_shape *x,

@@ -16,7 +16,9 @@
  *   3 result   every output holds what the collective defines, each contribution once
  *   4 memory   two steps of a rank that touch the same memory, one of them writing, never overlap.
  *              A step may touch it at any time between its opening and its end; a send is ended
- *              for its memory as soon as its receive has ended
+ *              for its memory as soon as its receive has ended.  What a RECV that `answers`
+ *              brings may overwrite what is sent to the same rank: that opens its send only after
+ *              it has got this one's
  *   5 order    the reduction is the promised one: folds in rank order where the plan says
  *              canonical, else one expression that is the same on every rank; `last` marks the
  *              RECV_REDUCE that completes a block, and no other; one fold of all contributions

@@ -77,6 +77,8 @@ void plan_text_step(const struct tci_step *step, char *text, size_t text_max)
             say(&to, "; after -%u", step->wait[k]);
     if (step->fence)
         say(&to, "; after all");
+    if (step->answers)
+        say(&to, "; answers");
     if (step->pace != 0)
         say(&to, "; paced -%u", step->pace);
 }

@@ -56,6 +56,15 @@ static bool drop_fence(const struct tci_shape *shape, struct tci_step *step)
     return had;
 }
 
+static bool drop_answers(const struct tci_shape *shape, struct tci_step *step)
+{
+    bool had = step->answers;
+
+    (void)shape;
+    step->answers = false;
+    return had;
+}
+
 static bool is_message(const struct tci_step *step)
 {
     return tci_step_is_message(step->kind);
@@ -128,6 +137,7 @@ static const struct {
     {"without wait 0", drop_wait_0},
     {"without wait 1", drop_wait_1},
     {"without fence", drop_fence},
+    {"answers nothing", drop_answers},
     {"next peer", take_the_next_peer},
     {"next match", take_the_next_match},
     {"reads the next block", read_the_next_block},

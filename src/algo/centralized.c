@@ -7,7 +7,7 @@
  *   cost: 2 rounds, (n - 1) * bytes received, then sent, by rank 0, which is what bounds it; a
  *   payload each way for the others; 1 fold of n payloads
  *   waits: the fold waits for all before it, what rank 0 sends for the fold; in place what comes
- *   back waits until the payload that it overwrites was sent
+ *   back overwrites the payload that rank 0 has folded by then
  *
  * Source: the linear reduce and the linear broadcast in Thakur, Rabenseifner, Gropp 2005.  Of the
  * two the first alone is the one-shot reduce.
@@ -54,7 +54,7 @@ static void allreduce_step(const struct tci_shape *shape, uint32_t i, struct tci
         *step_out = tci_send(tci_src(0), 0, shape->rank - 1);
     } else {
         *step_out = tci_recv(tci_dst(0), 0);
-        step_out->wait[0] = shape->in_place ? 1 : 0;
+        step_out->answers = shape->in_place;
     }
 }
 

@@ -11,7 +11,8 @@
  *   cost: 2 rounds, 2 (n - 1)/n * bytes sent a rank, 1 fold of n blocks; the least traffic that
  *   an all-reduce can have.  Reduce-scatter and all-gather alone are one half each.
  *   waits: the fold waits for all before it; a send of the second half waits for the fold; in
- *   place a receive of the second half waits until the block that it overwrites was sent.
+ *   place a receive of the second half overwrites the block that went to the same rank, which
+ *   answers once it has folded it.
  *
  *   n = 2: what comes is folded on arrival, as own and incoming value are all there is: no scratch,
  *   and the payload passes the cache once.
@@ -65,7 +66,7 @@ static void allreduce_of_two_step(const struct tci_shape *shape, uint32_t i,
         break;
     case 2: /* in place: overwrites the block that step 1 sends */
         *step_out = tci_recv(tci_dst(peer), peer);
-        step_out->wait[0] = shape->in_place ? 1 : 0;
+        step_out->answers = shape->in_place;
         break;
     default:
         *step_out = tci_send(tci_dst(r), peer, 2);
@@ -91,7 +92,7 @@ static void allreduce_step(const struct tci_shape *shape, uint32_t i, struct tci
 
         /* In place: the block went to `peer`, n - k places ahead, in step 2(n - k) - 1. */
         *step_out = tci_recv(tci_dst(peer), peer);
-        step_out->wait[0] = shape->in_place ? tci_back(4 * k - 2) : 0;
+        step_out->answers = shape->in_place && tci_back(4 * k - 2) != 0;
     } else {
         *step_out = tci_send(tci_dst(r), tci_after(r, (i - fold) / 2, n), i - 1);
         step_out->wait[0] = tci_back(i - fold);

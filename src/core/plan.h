@@ -64,6 +64,8 @@ struct tci_step {
     bool fence;      /* starts after every earlier step has ended */
     bool last;       /* RECV_REDUCE: dst is complete after it, an AVG is divided here */
     bool wide;       /* SEND from TMP, RECV into TMP: of accumulators */
+    bool answers;    /* RECV: the peer sends it once it has got what this rank sends it from the
+                      * same memory, so it does not wait for that SEND, and its credit is there */
     uint32_t peer;   /* SEND, RECV*: the other rank */
     uint32_t match;  /* SEND: number of the peer's receiving step */
     struct tci_slice src, dst;
