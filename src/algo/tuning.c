@@ -20,10 +20,10 @@ static void fini(struct tci_comm *comm)
 
 /* What was measured of all-reduces on one host, and the model does not know (docs/performance.md).
  * Two ranks over TCP: one round of whole payloads is faster than two of halves, for each round
- * waits for the slower of two processors that copy, and payloads that lie in the cache are folded
- * for next to nothing.  A few that share cores: what counts is how many messages there are in all,
- * 2 (n - 1) through rank 0, and not how many rounds; over shared memory, where a message is little
- * more than its copies, while these are short. */
+ * waits for the slower of two processors that copy, while payload, scratch and what lies in the
+ * sockets stay in the second-level caches.  A few that share cores: what counts is how many
+ * messages there are in all, 2 (n - 1) through rank 0, and not how many rounds; over shared memory,
+ * where a message is little more than its copies, while these are short. */
 enum { LINES_MAX = 4, FEW_RANKS = 4 };
 
 struct range {
@@ -39,7 +39,7 @@ static bool find_range(const struct tci_comm *comm, const struct tci_figures *fi
     if (figures->per_host > 0)
         return false;
     if (comm->size == 2 && !share_cores && is_wired)
-        *range_out = (struct range){&tci_oneshot_allreduce, 96 << 10, 2 << 20};
+        *range_out = (struct range){&tci_oneshot_allreduce, 96 << 10, 512 << 10};
     else if (comm->size > 2 && comm->size <= FEW_RANKS && share_cores)
         *range_out = (struct range){&tci_centralized_allreduce, 0, (is_wired ? 768 : 96) << 10};
     else

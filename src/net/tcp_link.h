@@ -53,10 +53,11 @@ enum {
     TCI_TCP_WINDOW = 4 * 1024 * 1024,
     TCI_TCP_EAGER_MAX = 8 * 1024 * 1024, /* larger agreements are cut to this */
     TCI_TCP_EAGER_COST = TCI_HEAD_BYTES, /* of a message besides its payload: none is free */
-    TCI_TCP_INPUT = 64 * 1024,           /* read at once where small messages are expected */
-    TCI_TCP_STAGING = 256 * 1024,        /* folded at once: stays in the second-level cache */
-    TCI_TCP_EARLY_MAX = 1 << 18,         /* credits and wants that a peer may have us remember */
-    TCI_TCP_HALF_MAX = 64,               /* accepted connections that have not greeted yet */
+    /* Read at once where small messages are expected: the largest is one system call. */
+    TCI_TCP_INPUT = TCI_HEAD_BYTES + 64 * 1024,
+    TCI_TCP_STAGING = 256 * 1024, /* folded at once: stays in the second-level cache */
+    TCI_TCP_EARLY_MAX = 1 << 18,  /* credits and wants that a peer may have us remember */
+    TCI_TCP_HALF_MAX = 64,        /* accepted connections that have not greeted yet */
     TCI_TCP_LISTENERS = 1 + TCI_PATHS_MAX,
     TCI_TCP_SIDES = 7,        /* connections of a link besides the main one */
     TCI_TCP_PIPES_MAX = 4096, /* that one rank carries … */
