@@ -343,6 +343,45 @@ static void arguments_without_meaning_are_refused_in_words(void **state)
     assert_int_equal(tc_dist_health(group, NULL), TC_OK);
 }
 
+/* A count, and that of the only block, of which no machine has the memory: alone a rank would begin
+ * to copy. */
+static void a_lone_rank_refuses_counts_beyond_memory(void **state)
+{
+    const size_t counts[] = {SIZE_MAX, SIZE_MAX / 4, SIZE_MAX / 8, SIZE_MAX / 256};
+    const tc_dtype_t f32 = TC_DTYPE_F32;
+    struct world alone;
+    float data[4] = {0}, more[4] = {0};
+
+    (void)state;
+    world_open(&alone, 1, NULL);
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        tc_dist_ctx *group = alone.group[0];
+        size_t n = counts[i];
+        tc_future *futures[] = {
+            tc_allreduce_async(group, 1, data, more, n, f32, TC_REDUCE_SUM, NULL),
+            tc_reduce_async(group, 1, data, more, n, f32, TC_REDUCE_SUM, 0, NULL),
+            tc_reduce_scatter_async(group, 1, data, more, n, f32, TC_REDUCE_SUM, NULL),
+            tc_broadcast_async(group, 1, data, n, f32, 0, NULL),
+            tc_allgather_async(group, 1, data, more, n, f32, NULL),
+            tc_gather_async(group, 1, data, more, n, f32, 0, NULL),
+            tc_scatter_async(group, 1, data, more, n, f32, 0, NULL),
+            tc_alltoall_async(group, 1, data, more, n, f32, NULL),
+            tc_allgatherv_async(group, 1, data, n, more, &n, NULL, f32, NULL),
+            tc_reduce_scatterv_async(group, 1, data, more, &n, f32, TC_REDUCE_SUM, NULL),
+            tc_alltoallv_async(group, 1, data, &n, NULL, more, &n, NULL, f32, NULL),
+            tc_send_async(group, 1, data, n, f32, 0, NULL),
+            tc_recv_async(group, 1, data, n, f32, 0, NULL),
+        };
+
+        for (size_t f = 0; f < sizeof(futures) / sizeof(futures[0]); f++) {
+            assert_int_equal(tc_future_test(futures[f]), TC_ERR_INVALID_ARG);
+            assert_non_null(strstr(tc_future_error(futures[f])->message, "than memory can hold"));
+            tc_future_release(futures[f]);
+        }
+    }
+    world_close(&alone);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +393,7 @@ int main(void)
         cmocka_unit_test(a_small_one_of_high_priority_overtakes_a_bulk_one),
         cmocka_unit_test(combinations_without_meaning_are_refused_in_words),
         cmocka_unit_test(arguments_without_meaning_are_refused_in_words),
+        cmocka_unit_test(a_lone_rank_refuses_counts_beyond_memory),
     };
 
     return cmocka_run_group_tests(tests, open_world, close_world);

@@ -279,7 +279,7 @@ static bool check(const struct compressed *asked, tc_dtype_t wire, const char *n
                       name, tc_dtype_name(wire), (int)wire);
         return false;
     }
-    if (asked->count > PTRDIFF_MAX / (2 * sizeof(float)))
+    if (asked->count > TCI_MEMORY_MAX / (2 * sizeof(float)))
         return tci_bad_arg(error, name, "count %zu is more than memory can hold", asked->count);
     if (asked->count > 0 && (asked->send == NULL || asked->recv == NULL))
         return tci_bad_arg(error, name, "%s is NULL, the count is %zu",

@@ -407,7 +407,7 @@ static bool check(const struct request *request, struct tci_error *error)
                            send->k, request->k_max, request->count);
     if (request->k_max > 0 && send->k > request->k_max)
         return tci_bad_arg(error, name, "k %zu is more than k_max %zu", send->k, request->k_max);
-    if (request->count > PTRDIFF_MAX / sizeof(float))
+    if (request->count > TCI_MEMORY_MAX / sizeof(float))
         return tci_bad_arg(error, name, "count %zu is more than memory can hold", request->count);
     if (!request->common.is_sparse)
         return request->count == 0 || request->dense != NULL ||

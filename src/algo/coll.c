@@ -119,7 +119,7 @@ bool tci_check_payload(const struct tci_request *request, size_t blocks, struct 
     if (!check_dtype(request, error))
         return false;
     if (!tci_array_bytes(request->count, tc_dtype_size(request->dtype), &bytes) ||
-        !tci_array_bytes(bytes, blocks, &bytes) || bytes > PTRDIFF_MAX)
+        !tci_array_bytes(bytes, blocks, &bytes) || bytes > TCI_MEMORY_MAX)
         return tci_bad_arg(error, request->name, "count %zu is more than memory can hold",
                            request->count);
     lacks_send = request->send == NULL && !request->lacks_send;
@@ -140,7 +140,7 @@ static bool check_blocks(const struct tci_request *request, const size_t *counts
     size_t size = tc_dtype_size(request->dtype);
 
     for (size_t r = 0; r < n; r++)
-        if (counts[r] > PTRDIFF_MAX / size || offsets[r] > PTRDIFF_MAX / size - counts[r])
+        if (counts[r] > TCI_MEMORY_MAX / size || offsets[r] > TCI_MEMORY_MAX / size - counts[r])
             return tci_bad_arg(error, request->name,
                                "block %zu: %zu elements from %zu on are more than "
                                "memory can hold",

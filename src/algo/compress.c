@@ -102,7 +102,7 @@ bool tci_compress_blocks_set(struct tci_compress_blocks *blocks, size_t rank, si
     TC_ASSERT(rank < blocks->n);
     if (rank == 0)
         blocks->total = 0;
-    if (bytes > PTRDIFF_MAX - blocks->total)
+    if (bytes > TCI_MEMORY_MAX - blocks->total)
         return false;
     blocks->sizes[rank] = bytes;
     blocks->offsets[rank] = blocks->total;

@@ -23,7 +23,7 @@ bool tci_sparse_bytes(size_t k, size_t index_bytes, size_t *bytes_out)
     size_t bytes;
 
     if (!tci_array_bytes(k, index_bytes + sizeof(float), &bytes) ||
-        bytes > PTRDIFF_MAX - sizeof(struct tci_sparse_head))
+        bytes > TCI_MEMORY_MAX - sizeof(struct tci_sparse_head))
         return false;
     *bytes_out = sizeof(struct tci_sparse_head) + bytes;
     return true;

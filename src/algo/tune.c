@@ -35,7 +35,7 @@ static bool fits(const struct tci_comm *comm, enum tci_coll coll, size_t count, 
 
     return coll == TCI_COLL_BARRIER ||
            (tci_array_bytes(count, tc_dtype_size(dtype), &bytes) &&
-            tci_array_bytes(bytes, blocks, &bytes) && bytes <= PTRDIFF_MAX);
+            tci_array_bytes(bytes, blocks, &bytes) && bytes <= TCI_MEMORY_MAX);
 }
 
 static tc_status_t refuse(const char *fmt, const char *text)

@@ -17,6 +17,9 @@
 #define TCI_NS_PER_US 1000ull
 #define TCI_NEVER     UINT64_MAX /* a deadline that never comes */
 
+/* Bytes that no process has memory for: the longest addresses of user space have 56 bits. */
+#define TCI_MEMORY_MAX (SIZE_MAX > UINT32_MAX ? SIZE_MAX >> 7 : SIZE_MAX >> 1)
+
 static inline size_t tci_min(size_t a, size_t b)
 {
     return a < b ? a : b;
