@@ -41,6 +41,8 @@ tcdist_choose(src/core/futex.c src/core/futex_posix.c
 tcdist_choose(src/core/pages.c src/core/pages_posix.c
     "fcntl.h;sys/mman.h"
     "memfd_create;fallocate;posix_fallocate;F_ADD_SEALS;MAP_ANONYMOUS;MADV_HUGEPAGE")
+tcdist_choose(src/core/probe.c src/core/probe_posix.c
+    "sys/syscall.h;sys/uio.h" "SYS_rt_sigprocmask;process_vm_readv")
 tcdist_choose(src/core/process.c src/core/process_posix.c
     sys/mman.h "MAP_ANONYMOUS;MADV_WIPEONFORK")
 tcdist_choose(src/core/random.c src/core/random_posix.c sys/random.h getrandom)

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -403,34 +402,6 @@ static void cancelling_ends_it_on_every_rank(void **state)
     }
 }
 
-/* The stream to the peer cannot go on; the text says whose mistake it was. */
-static void a_buffer_outside_memory_is_told(void **state)
-{
-    enum { BYTES = 4 << 20 };
-    void *nowhere = mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    unsigned char *there = malloc(BYTES);
-    struct world two;
-    tc_future *send, *recv;
-
-    (void)state;
-    assert_true(nowhere != MAP_FAILED && there != NULL);
-    world_open(&two, 2, NULL);
-    send = tc_send_async(two.group[0], 5, nowhere, BYTES, TC_DTYPE_U8, 1, NULL);
-    recv = tc_recv_async(two.group[1], 5, there, BYTES, TC_DTYPE_U8, 0, NULL);
-    assert_int_equal(world_wait(&two, send), TC_ERR_PEER_LOST);
-    assert_int_not_equal(world_wait(&two, recv), TC_OK);
-    assert_non_null(strstr(tc_future_error(send)->message, "outside the process's memory"));
-    tc_future_release(send);
-    tc_future_release(recv);
-    for (int r = 0; r < 2; r++) {
-        tc_dist_close(two.group[r]);
-        two.group[r] = NULL;
-    }
-    world_close(&two);
-    munmap(nowhere, BYTES);
-    free(there);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -442,7 +413,6 @@ int main(void)
         cmocka_unit_test(a_rank_sends_to_itself),
         cmocka_unit_test(a_send_to_oneself_fails_with_its_receive),
         cmocka_unit_test(cancelling_ends_it_on_every_rank),
-        cmocka_unit_test(a_buffer_outside_memory_is_told),
     };
 
     return cmocka_run_group_tests(tests, open_world, close_world);

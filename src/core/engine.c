@@ -6,6 +6,7 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/comm.h"
+#include "core/reach.h"
 #include "core/reduce_wide.h"
 #include "core/slice.h"
 #include "core/spot.h"
@@ -499,6 +500,8 @@ static void end_transfer(struct tci_comm *comm, struct tci_step_xfer *xfer)
     } else if (status != TC_OK) {
         if (status == TC_ERR_MISMATCH)
             fail_by_length(op, xfer);
+        if (status == TC_ERR_INVALID_ARG)
+            tci_reach_failed(op);
         if (status == TC_ERR_ALLOC) /* of this rank's own */
             tci_op_fail_with(op, status, comm->rank, true,
                              "rank %d has no memory left for a transfer with rank %u", comm->rank,

@@ -18,6 +18,7 @@
 #include "core/base.h"
 #include "core/comm.h"
 #include "core/mismatch.h"
+#include "core/reach.h"
 #include "core/self.h"
 #include "core/trace_op.h"
 
@@ -266,7 +267,9 @@ static void run(struct tci_op *op)
         tci_trace_op_state(op, TCI_TRACE_LIVE_RUNNING);
     }
     op->state = TCI_OP_RUNNING;
-    if (tci_self_is_meant(op))
+    if (!tci_reach_buffers(op))
+        tci_reach_failed(op);
+    else if (tci_self_is_meant(op))
         tci_self_run(op);
     else if (meets_the_past(op))
         return;

@@ -8,6 +8,7 @@
 #include "core/base.h"
 #include "core/copy.h"
 #include "core/plan.h"
+#include "core/reach.h"
 #include "core/reduce.h"
 #include "net/shm_link.h"
 
@@ -193,6 +194,23 @@ static bool read_piece(struct tci_shm_link *link, struct tci_shm_pull *pull, siz
     return true;
 }
 
+/* The sender finds out whether its memory is not there.  Where ours is not, its loan goes on until
+ * it hears that the operation has failed: it is not to end well meanwhile. */
+static void have_failed(struct tci_shm_link *link, struct tci_shm_pull *pull, int error)
+{
+    struct tci_xfer *xfer = pull->xfer;
+    size_t done = (size_t)xfer->room[TCI_ROOM_DONE];
+    bool is_staged = xfer->fold != NULL;
+
+    if (error != EFAULT || is_staged ||
+        tci_reach_all((const uint8_t *)xfer->data + done, xfer->len - done)) {
+        have_sent(link, pull, error == EFAULT ? EFAULT : 0);
+        return;
+    }
+    tci_shm_pull_end(link, xfer, false);
+    tci_shm_end_recv(link, xfer, TC_ERR_INVALID_ARG);
+}
+
 static void go_on_reading(struct tci_shm_link *link, struct tci_shm_pull *pull, size_t len_max)
 {
     uint64_t before = pull->xfer->room[TCI_ROOM_DONE];
@@ -203,7 +221,7 @@ static void go_on_reading(struct tci_shm_link *link, struct tci_shm_pull *pull, 
         wait_for_peer(link, pull,
                       &(struct tci_shm_head){.kind = TCI_SHM_ASK, .tag = pull->lend.id});
     else if (!is_read)
-        have_sent(link, pull, errno == EFAULT ? EFAULT : 0);
+        have_failed(link, pull, errno);
     else if (pull->xfer->room[TCI_ROOM_DONE] == pull->xfer->len)
         finish(link, pull);
     else if (link->pulls.next != link->pulls.prev) { /* the turn of the next as urgent */

@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/copy.h"
 #include "core/memories.h"
 #include "core/plan.h"
+#include "core/reach.h"
 #include "net/shm_link.h"
 
 /* What a send has in its room. */
@@ -114,20 +114,6 @@ void tci_shm_on_ask(struct tci_shm_link *link, uint64_t id)
     tci_shm_control(link, &head, NULL, 0);
 }
 
-/* What the peer could not read may be memory that is not there: that must not end this process. */
-static bool is_readable(struct tci_shm_link *link, const struct tci_xfer *xfer, size_t from)
-{
-    uint8_t *staging = link->shm->staging;
-
-    for (size_t len; from < xfer->len; from += len) {
-        len = tci_min(xfer->len - from, TCI_SHM_READ_MAX);
-        if (tci_shm_read(getpid(), (uint64_t)(uintptr_t)xfer->data + from, staging, len) !=
-            (ssize_t)len)
-            return errno != EFAULT;
-    }
-    return true;
-}
-
 const char *tci_shm_on_pull(struct tci_shm_link *link, const struct tci_shm_head *head)
 {
     struct tci_shm_loan *loan = find_loan(link, head->tag);
@@ -138,10 +124,10 @@ const char *tci_shm_on_pull(struct tci_shm_link *link, const struct tci_shm_head
         return NULL;
     if (head->word > loan->xfer->len || find_sending(link, loan->xfer) != NULL)
         return "a request for what lies behind a message";
-    if (head->root == EFAULT && !is_readable(link, loan->xfer, (size_t)head->word)) {
-        tci_shm_link_lose(link, "cannot be sent to any more: the buffer given on this side lies "
-                                "outside the process's memory: it was freed too early, or is "
-                                "shorter than its count");
+    /* What the peer could not read may be memory that is not there: that must not end us. */
+    if (head->root == EFAULT && !tci_reach_all((const uint8_t *)loan->xfer->data + head->word,
+                                               loan->xfer->len - (size_t)head->word)) {
+        end_loan(link, loan, TC_ERR_INVALID_ARG);
         return NULL;
     }
     sending = tci_pool_get(&link->shm->sendings);

@@ -80,6 +80,8 @@ static void lose_now(struct tci_link *link, int error)
 {
     if (error == ENOMEM)
         tci_link_starve(link);
+    else if (error == EFAULT)
+        tci_link_mislead(link);
     else if (error == 0 || error == ECONNRESET || error == EPIPE)
         lose_ended(link);
     else

@@ -168,6 +168,18 @@ static const char *take(struct tci_link *link, const struct reading *reading, si
     return wrong;
 }
 
+/* The place of the payload is not there: its receive ends, and the rest of it goes nowhere. */
+static bool leave_place(struct tci_link *link)
+{
+    struct tci_rx *rx = &link->rx;
+
+    if (rx->mode != TCI_RX_XFER || rx->xfer->fold != NULL)
+        return false;
+    tci_link_end_recv(link->main, rx->xfer, TC_ERR_INVALID_ARG);
+    TC_ASSERT(rx->mode == TCI_RX_DISCARD);
+    return true;
+}
+
 unsigned tci_link_read(struct tci_link *link)
 {
     size_t bytes = 0, most = read_max(link->tcp);
@@ -187,6 +199,8 @@ unsigned tci_link_read(struct tci_link *link)
             continue;
         if (got < 0 && errno == EAGAIN)
             break;
+        if (got < 0 && errno == EFAULT && leave_place(link))
+            continue;
         if (got <= 0) {
             tci_link_break(link, got == 0 ? 0 : errno);
             return reads + 1;

@@ -159,10 +159,7 @@ const char *tci_link_errno_text(int error)
     if (error == EBADMSG)
         return "what came does not open with the keys of this connection: it was changed on the "
                "way";
-    if (error != EFAULT)
-        return strerror(error);
-    return "the buffer given on this side lies outside the process's memory: it was freed too "
-           "early, or is shorter than its count";
+    return strerror(error);
 }
 
 tc_reason_t tci_link_errno_reason(int error)
@@ -213,13 +210,26 @@ void tci_link_lose(struct tci_link *link, tc_reason_t reason, const char *fmt, .
 }
 
 /* The peer has done nothing wrong: this rank is the one that is lost. */
-void tci_link_starve(struct tci_link *link)
+static void leave_group(struct tci_link *link, const char *why, const char *how)
 {
     struct tci_tcp *tcp = link->tcp;
 
-    tcp->base.sink->lost(tcp->base.sink, tcp->rank, TC_REASON_EXITED,
-                         "has no memory left for what it sends and is sent, and leaves the group");
-    tci_link_lose(link, TC_REASON_NONE, "is left, since there is no memory for its messages");
+    tcp->base.sink->lost(tcp->base.sink, tcp->rank, TC_REASON_EXITED, why);
+    tci_link_lose(link, TC_REASON_NONE, "is left, since %s", how);
+}
+
+void tci_link_starve(struct tci_link *link)
+{
+    leave_group(link, "has no memory left for what it sends and is sent, and leaves the group",
+                "there is no memory for its messages");
+}
+
+void tci_link_mislead(struct tci_link *link)
+{
+    leave_group(link,
+                "has begun to send from a buffer that lies outside its memory: it was freed too "
+                "early, or is shorter than its count; it leaves the group",
+                "it waits for the rest of a message that is not there");
 }
 
 void tci_link_control(struct tci_link *link, struct tci_frame *frame, const uint8_t *payload)

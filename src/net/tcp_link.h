@@ -293,9 +293,11 @@ struct tci_link *tci_link_get(struct tci_tcp *tcp, uint32_t peer);
 void tci_link_init(struct tci_link *link, struct tci_tcp *tcp, uint32_t peer);
 /* A connection that stands becomes the link.  -1: the reactor refuses it. */
 int tci_link_up(struct tci_link *link, int fd);
-/* The end of a link, with a text "rank 2 <text> (tcp 127.0.0.1:4100)". */
 /* The link ends since this rank has no memory left, and so is lost itself. */
 void tci_link_starve(struct tci_link *link);
+/* The same, since the rest of a message that has begun is not there. */
+void tci_link_mislead(struct tci_link *link);
+/* The end of a link, with a text "rank 2 <text> (tcp 127.0.0.1:4100)". */
 __attribute__((format(printf, 3, 4))) void tci_link_lose(struct tci_link *link, tc_reason_t reason,
                                                          const char *fmt, ...);
 /* What a failed read or write means, for that text, and of what class it is. */
@@ -427,6 +429,12 @@ void tci_link_auth_config(const struct tci_tcp *tcp, uint32_t peer, bool is_dial
                           struct tci_auth_config *config_out);
 /* The time to link is over, and the keys did not fit. */
 void tci_link_lose_denied(struct tci_link *link);
+
+/* ---- tcp_cut.c ---- */
+
+/* Sends out of memory that is not there end, with all of their tag; true when the stream can go on
+ * without them. */
+bool tci_link_cut_missing(struct tci_link *main);
 
 /* ---- tcp_side.c ---- */
 

@@ -274,3 +274,26 @@ bool tci_log_own(struct tci_log *log, struct tci_span *span)
     log->copied += span->len;
     return true;
 }
+
+uint8_t *tci_log_before(const struct tci_log *log, uint64_t at, size_t len)
+{
+    const struct tci_span *before = tci_log_span(log, at - 1);
+
+    TC_ASSERT(at != log->first && before->is_in_ring && before->data == NULL);
+    TC_ASSERT(before->len >= len);
+    return ring_at(log, before->at + before->len - len);
+}
+
+void tci_log_cut(struct tci_log *log, uint64_t at)
+{
+    struct tci_span *span = tci_log_span(log, at);
+    uint64_t len = span->len;
+
+    TC_ASSERT(span->begin >= log->most);
+    span->xfer = NULL;
+    span->data = NULL;
+    span->len = 0;
+    log->end -= len;
+    while (++at != log->last)
+        tci_log_span(log, at)->begin -= len;
+}

@@ -85,6 +85,11 @@ bool tci_log_rewind(struct tci_log *log, uint64_t position);
 /* The first span is not this log's any more. */
 void tci_log_drop(struct tci_log *log);
 
+/* A payload of which nothing was sent is none any more; its transfer is not waited for. */
+void tci_log_cut(struct tci_log *log, uint64_t at);
+/* What lies before a payload in the ring, so many bytes of it. */
+uint8_t *tci_log_before(const struct tci_log *log, uint64_t at, size_t len);
+
 /* A transfer ends whose memory is borrowed: what the peer may still need is copied.  False: no
  * memory; the log is of no use any more. */
 bool tci_log_own(struct tci_log *log, struct tci_span *span);

@@ -216,6 +216,8 @@ static size_t write_some(struct tci_link *link)
     ssize_t sent = tci_link_writev(link, parts, count);
 
     if (sent < 0) {
+        if (errno == EFAULT && tci_link_cut_missing(link->main))
+            return 0; /* the rest at the next poll */
         if (errno != EAGAIN && errno != ENOBUFS)
             link->send_errno = errno;
         return 0;

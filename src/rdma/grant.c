@@ -8,9 +8,11 @@
  * written.
  */
 #include <assert.h>
+#include <errno.h>
 
 #include "core/alloc.h"
 #include "core/assert.h"
+#include "core/reach.h"
 #include "core/reduce.h"
 #include "rdma/link.h"
 
@@ -156,35 +158,44 @@ static void tell(struct tci_rdma_link *link, const struct tci_xfer *xfer, enum t
     tci_rdma_control(link, &head, payload);
 }
 
-static bool try_grant(struct tci_rdma_link *link, struct tci_xfer *xfer)
+/* TC_PENDING: there is nothing left to grant it with; TC_ERR_INVALID_ARG: its own memory is not
+ * there. */
+static tc_status_t try_grant(struct tci_rdma_link *link, struct tci_xfer *xfer)
 {
     struct tci_rdma_range ranges[TCI_RDMA_STAGED];
-    unsigned count = add_direct(link, xfer, &ranges[0]) ? 1 : 0;
+    unsigned count;
 
+    errno = 0;
+    count = add_direct(link, xfer, &ranges[0]) ? 1 : 0;
+    if (count == 0 && errno == EFAULT && !tci_reach_all(xfer->data, xfer->len))
+        return TC_ERR_INVALID_ARG;
     while (count < TCI_RDMA_STAGED && xfer->room[TCI_RDMA_ROOM_GRANTED] < xfer->len &&
            add_staged(link, xfer, &ranges[count]))
         count++;
     if (count == 0)
-        return false;
+        return TC_PENDING;
     tell(link, xfer, TCI_RDMA_CREDIT, ranges, count);
-    return true;
+    return TC_OK;
 }
 
 void tci_rdma_grant(struct tci_rdma_link *link, struct tci_xfer *xfer)
 {
     struct tci_rdma *rdma = link->rdma;
+    tc_status_t status = TC_PENDING;
 
     if (++link->numbers == 0)
         link->numbers = 1;
     xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_GRANTED | (uint64_t)link->numbers
                                                          << TCI_XFER_GRANT_SHIFT;
     /* Equal keys stay in order: behind one that waits, all wait. */
-    if (rdma->starved == 0 && try_grant(link, xfer))
+    if (rdma->starved == 0)
+        status = try_grant(link, xfer);
+    if (status == TC_PENDING && rdma->granted == 0) /* nobody gives anything back */
+        status = TC_ERR_ALLOC;
+    if (status != TC_PENDING && status != TC_OK)
+        tci_rdma_end_recv(link, xfer, status);
+    if (status != TC_PENDING)
         return;
-    if (rdma->granted == 0) { /* nobody gives anything back */
-        tci_rdma_end_recv(link, xfer, TC_ERR_ALLOC);
-        return;
-    }
     xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_STARVED;
     rdma->starved++;
 }
@@ -192,16 +203,17 @@ void tci_rdma_grant(struct tci_rdma_link *link, struct tci_xfer *xfer)
 static void feed_one(void *arg, struct tci_xfer *xfer)
 {
     struct tci_rdma *rdma = arg;
+    tc_status_t status;
 
     if (!rdma->may_feed || xfer->is_send || (xfer->room[TCI_ROOM_FLAGS] & TCI_XFER_STARVED) == 0)
         return;
-    rdma->may_feed = try_grant(rdma->links[xfer->peer], xfer);
-    if (!rdma->may_feed && rdma->granted == 0) {
-        rdma->may_feed = true;
-        tci_rdma_end_recv(rdma->links[xfer->peer], xfer, TC_ERR_ALLOC);
-        return;
-    }
-    if (!rdma->may_feed)
+    status = try_grant(rdma->links[xfer->peer], xfer);
+    if (status == TC_PENDING && rdma->granted == 0)
+        status = TC_ERR_ALLOC;
+    rdma->may_feed = status != TC_PENDING;
+    if (rdma->may_feed && status != TC_OK)
+        tci_rdma_end_recv(rdma->links[xfer->peer], xfer, status);
+    if (status != TC_OK)
         return;
     xfer->room[TCI_ROOM_FLAGS] &= ~(uint64_t)TCI_XFER_STARVED;
     rdma->starved--;

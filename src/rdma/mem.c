@@ -15,6 +15,7 @@
 
 #include "core/alloc.h"
 #include "core/assert.h"
+#include "core/reach.h"
 #include "rdma/link.h"
 
 enum { SLAB_BYTES = 4 << 20, SLAB_BYTES_MIN = 2 * TCI_RDMA_CHUNK };
@@ -255,11 +256,12 @@ bool tci_rdma_copy(void *to, const void *from, size_t len)
     struct iovec there = {.iov_base = (void *)(uintptr_t)from, .iov_len = len};
     ssize_t got = process_vm_readv(getpid(), &own, 1, &there, 1, 0);
 
-    if (got < 0 && errno != EFAULT) {
-        memcpy(to, from, len); /* a filter of system calls: without the check then */
+    if (got == (ssize_t)len)
         return true;
-    }
-    return got == (ssize_t)len;
+    if ((got >= 0 || errno == EFAULT) && !tci_reach_all(from, len))
+        return false;
+    memcpy(to, from, len); /* a filter of system calls, or memory that is a device's */
+    return true;
 }
 
 /* ---- Open and close ---- */

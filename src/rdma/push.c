@@ -119,9 +119,10 @@ static struct tci_rdma_push *next_push(struct tci_rdma_link *link)
     return NULL;
 }
 
-/* What cannot be registered is copied into memory of ours first. */
-static struct tci_rdma_chunk *copy_piece(struct tci_rdma_link *link,
-                                         const struct tci_rdma_push *push, size_t len)
+/* What cannot be registered is copied into memory of ours first; NULL: there is none left, or
+ * nothing to copy, and the push has ended. */
+static struct tci_rdma_chunk *copy_piece(struct tci_rdma_link *link, struct tci_rdma_push *push,
+                                         size_t len)
 {
     struct tci_rdma *rdma = link->rdma;
     struct tci_rdma_chunk *chunk = tci_rdma_chunk_get(rdma, false);
@@ -132,8 +133,7 @@ static struct tci_rdma_chunk *copy_piece(struct tci_rdma_link *link,
     if (!tci_rdma_copy(chunk->data, (const uint8_t *)push->xfer->data + range->at + push->in_range,
                        len)) {
         tci_rdma_chunk_put(rdma, chunk);
-        tci_rdma_link_break(link, "the buffer given on this side lies outside the process's "
-                                  "memory: it was freed too early, or is shorter than its count");
+        end(link, push, TC_ERR_INVALID_ARG);
         return NULL;
     }
     rdma->stats.bytes_copied += len;
@@ -157,6 +157,7 @@ static bool put_piece(struct tci_rdma_link *link, struct tci_rdma_push *push)
     struct tci_rdma *rdma = link->rdma;
     uint64_t left = push->ranges[0].len - push->in_range;
     size_t most = push->region != NULL ? TCI_RDMA_PIECE : TCI_RDMA_CHUNK, len;
+    bool is_copied = push->region == NULL;
     struct tci_rdma_chunk *chunk = NULL;
     size_t wire;
 
@@ -165,10 +166,10 @@ static bool put_piece(struct tci_rdma_link *link, struct tci_rdma_push *push)
     else if (rdma->choice.port.max_msg_sz > 0)
         most = tci_min(most, rdma->choice.port.max_msg_sz);
     len = (size_t)(left < most ? left : most);
-    chunk = link->crypt != NULL    ? tci_rdma_chunk_get(rdma, false)
-            : push->region == NULL ? copy_piece(link, push, len)
-                                   : NULL;
-    if (push->region == NULL && chunk == NULL)
+    chunk = link->crypt != NULL ? tci_rdma_chunk_get(rdma, false)
+            : is_copied         ? copy_piece(link, push, len)
+                                : NULL;
+    if (is_copied && chunk == NULL)
         return false;
     wire = link->crypt != NULL ? tci_rdma_seal_piece(link, push, chunk, len) : len;
     if (tci_rdma_post_write(link, push, chunk, wire) != 0) {
