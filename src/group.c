@@ -42,6 +42,7 @@ static void free_group(struct tci_task *task)
 
     /* What it was asked by others is of no use any more: it would be waited for. */
     tci_inquests_end(&group->comm);
+    tci_disputes_end(&group->comm);
     tci_hearings_end(&group->comm);
     if (is_live(group)) { /* what it was told before it became deaf is not through yet */
         group->comm.exec->ops->post(group->comm.exec, task);

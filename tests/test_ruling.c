@@ -294,7 +294,6 @@ static void the_last_answer_counts_and_a_call_once(void **state)
     assert_int_equal(said[3].what, FORGOTTEN);
     assert_false(said[3].is_late);
     assert_string_equal(said[3].text, "is there");
-    assert_int_equal(answers->heard, 2);
     assert_int_equal(answers->opinions[0].count, 1);
     assert_false(tci_answers_differ(answers, &most, &least));
     note(5, TC_PENDING, NOBODY, 8);
@@ -309,23 +308,23 @@ static void the_last_answer_counts_and_a_call_once(void **state)
     assert_int_equal(least->first, 2);
 }
 
-/* A call that was met is one more opinion only where its rank does not say it itself. */
-static void what_was_met_counts_for_a_rank_that_says_nothing_of_it(void **state)
+/* Of as many ranks those with the lowest one are right, whoever has come first. */
+static void of_as_many_ranks_the_lowest_is_right(void **state)
 {
     struct tci_answers *answers = evidence.answers;
     const struct tci_opinion *most, *least;
 
     (void)state;
-    note(0, TC_PENDING, NOBODY, 7);
-    answers->met = 3;
-    answers->met_call = (struct tci_call){.count = 8, .root = -1};
+    note(4, TC_PENDING, NOBODY, 8);
+    note(1, TC_PENDING, NOBODY, 7);
     assert_true(tci_answers_differ(answers, &most, &least));
-    assert_int_equal(most->call.count, 7);
-    assert_int_equal(least->first, 3);
-    note(3, TC_PENDING, NOBODY, 8);
-    assert_int_equal(answers->opinions[1].count, 2); /* it was counted when it was met */
+    assert_int_equal(most->first, 1);
+    assert_int_equal(least->first, 4);
+    note(5, TC_PENDING, NOBODY, 9);
+    note(0, TC_PENDING, NOBODY, 9);
     assert_true(tci_answers_differ(answers, &most, &least));
-    assert_int_equal(answers->opinions[1].count, 2); /* and is not again */
+    assert_int_equal(most->first, 0);
+    assert_int_equal(least->first, 4);
 }
 
 int main(void)
@@ -347,8 +346,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(answers_alone_are_enough_where_somebody_is_absent, begin,
                                         end),
         cmocka_unit_test_setup_teardown(the_last_answer_counts_and_a_call_once, begin, end),
-        cmocka_unit_test_setup_teardown(what_was_met_counts_for_a_rank_that_says_nothing_of_it,
-                                        begin, end),
+        cmocka_unit_test_setup_teardown(of_as_many_ranks_the_lowest_is_right, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

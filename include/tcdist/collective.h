@@ -30,11 +30,13 @@ TC_BEGIN_DECLS
  *   TC_ERR_CANCELLED, TC_ERR_CLOSED or TC_ERR_ALLOC, and an error that names the rank at fault.
  * - Calls under one tag that differ in the collective, type, operator, count, root, algorithm or
  *   numerics fail with TC_ERR_MISMATCH on every rank that takes part; the error shows both calls,
- *   and names the rank whose call is unlike that of the most.  Other tags go on.  One exception,
- *   unless tc_config.check (TCDIST_CHECK) says TC_CHECK_FULL: in a broadcast, scatter, reduce,
- *   gather or send, and where only two ranks of an all-to-all-v disagree on their count, a rank
- *   that needs nothing of the one that differs may be done, with TC_OK, before it can hear of that.
- *   Then the log shows both, tc_dist_health() gives TC_ERR_MISMATCH from then on, and so does
+ *   and names, on all of them, the rank whose call is unlike that of the most.  Of calls that as
+ *   many have made that of the lowest rank counts for more: of two ranks the higher one is named.
+ *   A rank that has not called by then, a second at most, does not count.  Other tags go on.
+ *   One exception, unless tc_config.check (TCDIST_CHECK) says TC_CHECK_FULL: in a broadcast,
+ *   scatter, reduce, gather or send, and where only two ranks of an all-to-all-v disagree on their
+ *   count, a rank that needs nothing of the one that differs may be done, with TC_OK, before it can
+ *   hear of that.  Then the log shows both, tc_dist_health() gives TC_ERR_MISMATCH from then on, and so does
  *   tc_dist_finalize().  With TC_CHECK_FULL there is no exception: such a call, and a send, ends
  *   nowhere before all that take part have made it (docs/failures.md has the price).
  * - TC_OK speaks for this rank: others may still be busy.  tc_dist_finalize() waits for all.

@@ -15,15 +15,18 @@ struct tci_answers *tci_answers_new(int size)
     if (answers == NULL)
         return NULL;
     answers->size = size;
-    answers->met = -1;
     for (int r = 0; r < size; r++)
         for (int w = 0; w < WAITS_MAX; w++)
             answers->said[r].waits[w] = -1;
     return answers;
 }
 
-void tci_answers_count(struct tci_answers *answers, int rank, const struct tci_call *call)
+/* A rank has made this call. */
+static void count(struct tci_answers *answers, int rank, const struct tci_call *call)
 {
+    if (answers->said[rank].is_counted)
+        return;
+    answers->said[rank].is_counted = true;
     for (size_t o = 0; o < OPINIONS_MAX; o++) {
         struct tci_opinion *opinion = &answers->opinions[o];
 
@@ -62,12 +65,10 @@ static bool was_held_up(const struct said *said, const struct tci_notice *answer
 void tci_answers_note(struct tci_answers *answers, int rank, const struct tci_notice *answer)
 {
     struct said *said = &answers->said[rank];
-    bool was_counted = said->what == ENTERED || said->what == FINISHED;
 
     if (was_held_up(said, answer))
         return;
 
-    answers->heard += said->what == SILENT;
     said->is_late = said->what == NOT_ENTERED || said->is_late;
     said->what = answer->status == TC_ERR_NOT_INITIALIZED ? NOT_ENTERED
                  : answer->status == TC_PENDING           ? ENTERED
@@ -75,31 +76,30 @@ void tci_answers_note(struct tci_answers *answers, int rank, const struct tci_no
                                                           : FORGOTTEN;
     note_waits(answers, said, answer);
     snprintf(said->text, sizeof(said->text), "%.103s", answer->text);
-    if (!was_counted && (said->what == ENTERED || said->what == FINISHED))
-        tci_answers_count(answers, rank, &answer->call);
+    if (said->what == ENTERED || said->what == FINISHED)
+        count(answers, rank, &answer->call);
 }
 
-bool tci_answers_differ(struct tci_answers *answers, const struct tci_opinion **most_out,
+/* Whether one counts for more than another; whatever the order in which they came. */
+static bool is_more(const struct tci_opinion *one, const struct tci_opinion *other)
+{
+    return one->count != other->count ? one->count > other->count : one->first < other->first;
+}
+
+bool tci_answers_differ(const struct tci_answers *answers, const struct tci_opinion **most_out,
                         const struct tci_opinion **least_out)
 {
-    const struct tci_opinion *most = &answers->opinions[0], *least = NULL;
+    const struct tci_opinion *most = &answers->opinions[0], *least = most;
 
-    /* What was met counts where that rank says nothing of it any more. */
-    if (answers->met >= 0 &&
-        (answers->opinions[1].count == 0 || (answers->said[answers->met].what != ENTERED &&
-                                             answers->said[answers->met].what != FINISHED)))
-        tci_answers_count(answers, answers->met, &answers->met_call);
-    for (size_t o = 1; o < OPINIONS_MAX; o++)
-        if (answers->opinions[o].count > most->count)
-            most = &answers->opinions[o];
-    for (size_t o = 0; o < OPINIONS_MAX; o++) {
+    for (size_t o = 1; o < OPINIONS_MAX && answers->opinions[o].count > 0; o++) {
         const struct tci_opinion *opinion = &answers->opinions[o];
 
-        if (opinion != most && opinion->count > 0 &&
-            (least == NULL || opinion->count < least->count))
+        if (is_more(opinion, most))
+            most = opinion;
+        if (!is_more(opinion, least))
             least = opinion;
     }
     *most_out = most;
     *least_out = least;
-    return least != NULL;
+    return least != most;
 }

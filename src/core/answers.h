@@ -14,9 +14,10 @@ enum knowledge { SILENT, NOT_ENTERED, ENTERED, FINISHED, FORGOTTEN };
 
 /* What a rank has said. */
 struct said {
-    uint8_t what;  /* enum knowledge */
-    bool is_late;  /* it had not entered when it was asked first */
-    bool is_heard; /* its host: by this rank, or as another one testifies */
+    uint8_t what;    /* enum knowledge */
+    bool is_counted; /* its call, among the opinions */
+    bool is_late;    /* it had not entered when it was asked first */
+    bool is_heard;   /* its host: by this rank, or as another one testifies */
     bool is_flowing;
     bool is_asked_about; /* of a send or receive: a third rank, whose host others listen to */
     bool was_mute; /* when it was asked once more it had not answered, nor did data come from it */
@@ -29,21 +30,17 @@ struct said {
 
 struct tci_answers {
     int size;
-    int asked, heard;
     struct tci_opinion opinions[OPINIONS_MAX];
-    int met; /* the rank whose other call was met; -1: none */
-    struct tci_call met_call;
     struct said said[]; /* by each rank */
 };
 
 /* NULL without memory; freed with tci_free. */
 struct tci_answers *tci_answers_new(int size);
-/* A rank has made this call. */
-void tci_answers_count(struct tci_answers *answers, int rank, const struct tci_call *call);
-/* A notice of the kinds ANSWER or REPORT; the last one counts. */
+/* A notice of the kinds ANSWER or REPORT; the last one counts, but of a call the first. */
 void tci_answers_note(struct tci_answers *answers, int rank, const struct tci_notice *answer);
-/* Whether calls differ: what the most have called, and what is unlike that. */
-bool tci_answers_differ(struct tci_answers *answers, const struct tci_opinion **most_out,
+/* Whether calls differ: what the most have called, and what the fewest have, whose lowest rank is at
+ * fault.  Of as many ranks those with the lowest one count for more. */
+bool tci_answers_differ(const struct tci_answers *answers, const struct tci_opinion **most_out,
                         const struct tci_opinion **least_out);
 
 #endif

@@ -160,16 +160,6 @@ static void tell_end(struct tci_case *it, struct tci_notice *notice)
     tci_comm_release(comm);
 }
 
-/* Behind the name of the operation; what there is no room for is left out. */
-static void print_words(const struct tci_case *it, const char *text, struct tci_notice *notice)
-{
-    char tag[48], words[640];
-
-    snprintf(words, sizeof(words), "%s, %s: %s", it->name,
-             tci_tag_print(it->key.space, it->key.tag, tag, sizeof(tag)), text);
-    snprintf(notice->text, sizeof(notice->text), "%.255s", words);
-}
-
 static void end_operation(struct tci_case *it, const struct tci_ruling *ruling)
 {
     struct tci_notice notice = {.kind = TCI_NOTICE_END,
@@ -183,7 +173,7 @@ static void end_operation(struct tci_case *it, const struct tci_ruling *ruling)
     if (ruling->reason == TC_REASON_LOOP_STALLED)
         (void)tci_beat_print(it->comm, ruling->culprit, more, sizeof(more));
     snprintf(text, sizeof(text), "%s%s", ruling->text, more);
-    print_words(it, text, &notice);
+    snprintf(notice.text, sizeof(notice.text), "%.255s", text);
     tell_end(it, &notice);
 }
 
@@ -192,12 +182,11 @@ static bool end_mismatch(struct tci_case *it)
     const struct tci_opinion *most, *least;
     struct tci_notice notice = {
         .kind = TCI_NOTICE_END, .status = TC_ERR_MISMATCH, .key = it->key, .call = it->call};
-    char text[384];
 
     if (!tci_answers_differ(it->evidence.answers, &most, &least))
         return false;
     notice.culprit = least->first;
-    print_words(it, tci_mismatch_print(it->comm, most, least, text, sizeof(text)), &notice);
+    (void)tci_mismatch_print(it->comm, most, least, notice.text, sizeof(notice.text));
     tell_end(it, &notice);
     return true;
 }

@@ -38,6 +38,7 @@ void tci_comm_ended(struct tci_comm *comm, uint32_t peer, const struct tci_notic
     struct tci_error error = {0};
 
     tci_inquest_close(comm, peer, &notice->key);
+    tci_dispute_close(comm, &notice->key);
     if (tci_mismatch_end(comm, peer, notice))
         return;
     tag = tci_tags_get(&comm->tags, &name);
@@ -47,7 +48,7 @@ void tci_comm_ended(struct tci_comm *comm, uint32_t peer, const struct tci_notic
                     "%s", notice->text);
     error.pub.tag = notice->key.tag;
     if (tag->op != NULL && (tag->op->key.use == use || use == 0 || !tag->is_counted)) {
-        tci_op_fail(tag->op, &error, false);
+        tci_op_fail_as(tag->op, &error);
         return;
     }
     if (!tag->is_counted)
@@ -107,11 +108,10 @@ static void read_news(struct tci_task *task)
             tci_mismatch_noticed(comm, news->peer, &news->notice);
             break;
         case TCI_NOTICE_ASK:
-            tci_comm_relay(comm, news->peer, &news->notice);
-            tci_diagnose_answer(comm, news->peer, &news->notice);
+            tci_dispute_asked(comm, news->peer, &news->notice);
             break;
         case TCI_NOTICE_ANSWER:
-            tci_diagnose_heard(comm, &news->notice);
+            tci_dispute_answered(comm, news->peer, &news->notice);
             break;
         case TCI_NOTICE_SHRINK:
             if (comm->on_shrink != NULL)
@@ -223,6 +223,7 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
     tci_tags_init(&comm->tags);
     tci_hearings_init(&comm->hearings);
     tci_inquests_init(&comm->inquests);
+    tci_disputes_init(&comm->disputes);
     tci_list_init(&comm->ops);
     tci_list_init(&comm->busy);
     pthread_mutex_init(&comm->lock, NULL);
@@ -346,6 +347,7 @@ void tci_comm_break(struct tci_comm *comm, const struct tci_error *error)
     comm->broken_ns = comm->exec->ops->now_ns(comm->exec);
     tci_verdict_end(comm);
     tci_inquests_end(comm);
+    tci_disputes_end(comm);
     tci_hearings_end(comm);
     tci_beat_end(comm);
     if (tci_status_is_loss(error->pub.status)) {

@@ -7,6 +7,7 @@
 
 #include "core/beat.h"
 #include "core/context.h"
+#include "core/dispute.h"
 #include "core/engine.h"
 #include "core/figures.h"
 #include "core/hearing.h"
@@ -99,6 +100,7 @@ struct tci_comm {
     struct tci_beat beat;         /* what is told now and then, and heard */
     struct tci_verdict verdict;   /* on who is lost */
     struct tci_inquests inquests; /* into operations that do not end */
+    struct tci_disputes disputes; /* calls that differ; rank 0 */
     struct tci_hearings hearings; /* whom this rank listens to, for others */
     uint64_t warned_ns;           /* when the log last said whom an operation waits for */
     unsigned unwarned;            /* that it has not said since */
@@ -192,11 +194,6 @@ void tci_comm_tell_end(struct tci_comm *comm, const char *why);
 void tci_diagnose_arm(struct tci_op *op);
 /* It runs, after it has waited for others. */
 void tci_diagnose_ran(struct tci_op *op);
-/* A peer has made another call: ask the others for theirs, then name the one that differs. */
-void tci_diagnose_dispute(struct tci_op *op, int peer, const struct tci_call *call);
-void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_notice *ask);
-void tci_diagnose_heard(struct tci_comm *comm, const struct tci_notice *answer);
-void tci_diagnose_free(struct tci_op *op);
 /* What follows from a timeout (-1: none), into text. */
 void tci_diagnose_print_times(int timeout_ms, char *text, size_t text_bytes);
 

@@ -3,21 +3,14 @@
 /*
  * Shortly before its deadline an operation has another rank find out why it does not end, and ends
  * as that one says: see inquest.h.  A judge that does not say that it does so is passed over.
- *
- * A rank that meets another call than its own asks all the others what they have called.  When all
- * have answered, or a short time has passed, it names the rank whose call is unlike that of the
- * most.  Whoever is asked meanwhile holds its operation, which will not end well.
  */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "core/alloc.h"
-#include "core/answers.h"
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/comm.h"
-#include "core/match.h"
 #include "core/mismatch.h"
 #include "core/self.h"
 #include "core/waiting.h"
@@ -43,39 +36,6 @@ enum { SHOW_MS = 100 };
 static uint64_t now(const struct tci_comm *comm)
 {
     return comm->exec->ops->now_ns(comm->exec);
-}
-
-/* ---- Calls that differ ---------------------------------------------------------------------- */
-
-static void ask(struct tci_op *op)
-{
-    struct tci_comm *comm = op->comm;
-    struct tci_notice notice = {.kind = TCI_NOTICE_ASK,
-                                .status = TC_ERR_MISMATCH,
-                                .culprit = comm->rank,
-                                .key = op->key,
-                                .call = op->args.call};
-
-    op->answers = tci_answers_new(comm->size);
-    if (op->answers == NULL)
-        return;
-    op->answers->said[comm->rank].what = ENTERED;
-    tci_answers_count(op->answers, comm->rank, &op->args.call);
-    op->answers->asked = comm->size - 1;
-    tci_comm_tell(comm, &notice);
-}
-
-/* Name the rank whose call is unlike that of the most; false: all calls that are known agree. */
-static bool conclude_mismatch(struct tci_op *op)
-{
-    const struct tci_opinion *most, *least;
-    char text[384];
-
-    if (op->answers == NULL || !tci_answers_differ(op->answers, &most, &least))
-        return false;
-    tci_op_fail_with(op, TC_ERR_MISMATCH, least->first, true, "%s",
-                     tci_mismatch_print(op->comm, most, least, text, sizeof(text)));
-    return true;
 }
 
 /* ---- The deadline --------------------------------------------------------------------------- */
@@ -180,17 +140,6 @@ static uint64_t grace_of(const struct tci_op *op)
     return tci_min((uint64_t)op->args.timeout_ms * TCI_NS_PER_MS / 4, most * TCI_NS_PER_MS);
 }
 
-/* The same where the others only have to say what they called. */
-static uint64_t dispute_grace(const struct tci_op *op)
-{
-    uint64_t most = GRACE_MS_MAX * TCI_NS_PER_MS, left;
-
-    if (op->deadline_ns == TCI_NEVER)
-        return most;
-    left = op->deadline_ns - tci_min(op->deadline_ns, now(op->comm));
-    return tci_min(most, left);
-}
-
 static_assert((int)RULING_MS + (int)LOSS_MS <= (int)TCI_OP_LATE_MS, "the group waits for as long");
 
 static void fail_without_memory(struct tci_op *op)
@@ -259,14 +208,6 @@ static uint64_t next_ring(struct tci_op *op)
     return last_ns(op);
 }
 
-static void end_dispute(struct tci_op *op)
-{
-    if (!conclude_mismatch(op))
-        tci_op_fail_with(op, TC_ERR_MISMATCH, op->answers->met, true,
-                         "rank %d calls something else than the others: make the calls agree",
-                         op->answers->met);
-}
-
 /* Whether the end of the operation is still to come from others. */
 static bool is_patient(const struct tci_op *op)
 {
@@ -283,8 +224,8 @@ static void on_time(struct tci_timer *timer)
 
     if (op->state == TCI_OP_DRAINING)
         return; /* it has failed, and waits for its transfers to end */
-    if (op->is_held && op->answers != NULL) {
-        end_dispute(op);
+    if (op->met >= 0) {
+        tci_dispute_expire(op);
         return;
     }
     if (!op->is_shown) {
@@ -367,56 +308,4 @@ void tci_diagnose_ran(struct tci_op *op)
     op->is_shown = false;
     if (exec->ops->timer_set(exec, &op->timer, at) != 0)
         op->is_shown = true;
-}
-
-void tci_diagnose_dispute(struct tci_op *op, int peer, const struct tci_call *call)
-{
-    struct tci_exec *exec = op->comm->exec;
-    struct tci_opinion mine = {op->args.call, 1, op->comm->rank}, theirs = {*call, 1, peer};
-    char text[384];
-
-    TC_ASSERT(op->is_held);
-    if (op->comm->size > 2 && op->args.peer == TCI_ALL_PEERS && op->answers == NULL)
-        ask(op);
-    if (op->answers != NULL) {
-        op->answers->met = peer;
-        op->answers->met_call = *call;
-        if (op->answers->heard < op->answers->asked &&
-            exec->ops->timer_set(exec, &op->timer, now(op->comm) + dispute_grace(op)) == 0)
-            return;
-        if (conclude_mismatch(op))
-            return;
-    }
-    tci_op_fail_with(op, TC_ERR_MISMATCH, peer, true, "%s",
-                     tci_mismatch_print(op->comm, &mine, &theirs, text, sizeof(text)));
-}
-
-void tci_diagnose_heard(struct tci_comm *comm, const struct tci_notice *answer)
-{
-    struct tci_tag_name name = tci_comm_tag_name(&answer->key, (uint32_t)answer->culprit);
-    struct tci_answers *answers;
-    struct tci_tag *tag;
-
-    if (answer->culprit < 0 || answer->culprit >= comm->size || answer->arg >= (uint64_t)comm->size)
-        return;
-    if (answer->arg != (uint64_t)comm->rank) {
-        if (comm->rank == 0)
-            comm->transport->ops->notify(comm->transport, (uint32_t)answer->arg, answer, true);
-        return;
-    }
-    tag = tci_tags_find(&comm->tags, &name);
-    if (tag == NULL || tag->op == NULL || tag->op->answers == NULL ||
-        tag->op->answers->said[answer->culprit].what != SILENT ||
-        !tci_key_is_same_use(&tag->op->key, &answer->key))
-        return;
-    answers = tag->op->answers;
-    tci_answers_note(answers, answer->culprit, answer);
-    if (tag->op->is_held && answers->met >= 0 && answers->heard == answers->asked)
-        end_dispute(tag->op);
-}
-
-void tci_diagnose_free(struct tci_op *op)
-{
-    tci_free(op->answers);
-    op->answers = NULL;
 }

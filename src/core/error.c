@@ -93,6 +93,7 @@ __attribute__((format(printf, 3, 0))) static void set(struct tci_error *error, t
         text[0] = '\0';
     memcpy(error->text, text, strlen(text) + 1);
     error->reason = TC_REASON_NONE;
+    error->says_at = 0;
     error->pub = cause;
     error->pub.message = error->text;
     if (cause.operation == NULL)
@@ -141,6 +142,7 @@ static void copy(struct tci_error *to, const struct tci_error *from)
         return;
     to->pub = from->pub;
     to->reason = from->reason;
+    to->says_at = from->says_at;
     memcpy(to->text, from->text, sizeof(to->text));
     to->pub.message = to->text;
 }

@@ -15,6 +15,7 @@ struct tci_error {
     tc_error pub; /* message points at text below, once set */
     char text[384];
     tc_reason_t reason; /* why pub.rank is at fault */
+    unsigned says_at;   /* where in text the sentence begins, behind operation and tag */
 };
 
 /* Write the cause down, unless one is written already.  `operation` is a static string or NULL. */

@@ -3,8 +3,8 @@
 /*
  * Every message carries the call it belongs to, and is compared where it arrives:
  *
- *   the operation runs here          it is held, the others are asked what they called, and the
- *                                    one unlike the most is named (diagnose.c)
+ *   the operation runs here          it is held, rank 0 asks all what they called, and names the
+ *                                    one unlike the most (dispute.h)
  *   it has not been entered yet      the first two calls that differ are kept until then
  *   it has ended well here           the future has told its TC_OK; the log, the health of the
  *                                    group and its end tell both calls, the others hear of them
@@ -95,14 +95,17 @@ bool tci_mismatch_end(struct tci_comm *comm, uint32_t from, const struct tci_not
     struct tci_tag_name name = tci_comm_tag_name(&notice->key, from);
     struct tci_done *done = tci_tags_done(&comm->tags, &name, notice->key.use);
     struct tci_error error = {0};
+    char tag[48];
 
     if (notice->key.group != comm->group || done == NULL)
         return notice->key.group == comm->group && tci_tags_is_forgotten(&comm->tags, &name);
     if (notice->status == TC_ERR_MISMATCH && !done->is_told) {
         done->is_told = true;
         tci_error_set(&error, TC_ERR_MISMATCH, notice->culprit, notice->key.tag,
-                      tci_coll_name(done->call.coll), "%s (rank %d was done)", notice->text,
-                      comm->rank);
+                      tci_coll_name(done->call.coll), "%s, %s: %s (rank %d was done)",
+                      tci_coll_name(done->call.coll),
+                      tci_tag_print(notice->key.space, notice->key.tag, tag, sizeof(tag)),
+                      notice->text, comm->rank);
         remember_late(comm, &error);
     }
     return true;
@@ -115,7 +118,7 @@ void tci_mismatch_found(struct tci_op *op, int peer, const struct tci_call *call
     if (op->is_held || op->state == TCI_OP_DRAINING || op->state == TCI_OP_SETTLED)
         return;
     op->is_held = true;
-    tci_diagnose_dispute(op, peer, call);
+    tci_dispute_begin(op, peer, call);
 }
 
 static void carry_out(struct tci_task *task)

@@ -100,7 +100,6 @@ static void settle(struct tci_op *op, tc_status_t status)
     comm->beat.finished++;
     if (op->timer.heap_at != 0)
         comm->exec->ops->timer_clear(comm->exec, &op->timer);
-    tci_diagnose_free(op);
     tci_engine_end(op);
     tci_list_del(&op->link);
     if (op->tag != NULL)
@@ -176,7 +175,7 @@ static struct tci_notice end_notice(const struct tci_op *op, const struct tci_er
         .call = op->args.call,
     };
 
-    snprintf(notice.text, sizeof(notice.text), "%.255s", error->text);
+    snprintf(notice.text, sizeof(notice.text), "%.255s", error->text + error->says_at);
     return notice;
 }
 
@@ -364,6 +363,7 @@ static void refuse_spent(struct tci_op *op)
                   "another tag",
                   op->args.name, tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)),
                   TCI_TAGS_IDLE_MAX);
+    error.says_at = (unsigned)strlen(op->args.name) + 2; /* the others put theirs before it */
     tci_op_fail(op, &error, true);
 }
 
@@ -382,7 +382,7 @@ void tci_op_enter(struct tci_op *op)
      * that end is not its cause. */
     death = tci_tag_take_death(op->tag, op->key.use);
     if (death != NULL) {
-        tci_op_fail(op, &death->error, false);
+        tci_op_fail_as(op, &death->error);
         tci_free(death);
         return;
     }
@@ -509,8 +509,7 @@ static void prepare(struct tci_op *op, struct tci_comm *comm)
     op->live = op->trace_names = op->live_cells = op->old_cells = op->tries = 0;
     op->is_traced = op->is_marked = false;
     op->is_enrolled = op->is_shown = op->is_warned = op->is_asked = op->is_held = false;
-    op->asked = op->judge = -1;
-    op->answers = NULL;
+    op->asked = op->judge = op->met = -1;
     op->after = NULL;
     op->error.pub = (tc_error){.status = TC_OK};
     op->error.reason = TC_REASON_NONE;

@@ -108,8 +108,7 @@ struct tci_op_args {
 /* Ranks up to which a fold's inputs need no memory of their own. */
 enum { TCI_OP_FEW = 8 };
 
-struct tci_answers; /* diagnose.c */
-struct tci_after;   /* op.c */
+struct tci_after; /* op.c */
 
 struct tci_op {
     struct tci_task task;  /* brings it to the loop */
@@ -146,8 +145,9 @@ struct tci_op {
     int32_t asked, judge; /* the last that was asked, and who finds it out; -1: nobody so far */
     uint32_t tries;       /* how many were asked */
     uint64_t asked_ns;
-    struct tci_answers *answers; /* owned, or NULL: what others have called */
-    struct tci_after *after;     /* owned, or NULL; op.c */
+    int32_t met; /* whose other call was met; -1: none */
+    struct tci_call met_call;
+    struct tci_after *after; /* owned, or NULL; op.c */
     struct tci_error error;
     struct tci_lane lanes[TCI_LANES_ALL];
 };
@@ -175,8 +175,8 @@ __attribute__((format(printf, 5, 6))) void tci_op_fail_with(struct tci_op *op, t
                                                             int rank, bool tell, const char *fmt,
                                                             ...);
 
-/* Fail it as the group fails: the error behind the operation's name and tag.  Others are not
- * told. */
+/* Fail it as the group fails, or as others have: what the error says behind the operation's name
+ * and tag.  Others are not told. */
 void tci_op_fail_as(struct tci_op *op, const struct tci_error *error);
 /* The record of a cause, its message behind the operation's name and tag. */
 void tci_op_words(const struct tci_op *op, const tc_error *cause, tc_reason_t reason,

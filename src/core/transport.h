@@ -100,17 +100,18 @@ struct tci_xfer *tci_cq_pull(struct tci_cq *cq); /* NULL: none; then the next pu
 
 /* What ranks tell each other besides payload.  Small, in order with the messages of the link. */
 enum tci_notice_kind {
-    TCI_NOTICE_END,     /* sender's operation `key` has failed with status; culprit, text say why */
-    TCI_NOTICE_LOST,    /* rank `culprit` is lost; text says how that was seen */
-    TCI_NOTICE_ASK,     /* rank `culprit` asks what is known of `key`; status MISMATCH: calls of it
-                        * differ, and the operation may not end well any more */
-    TCI_NOTICE_ANSWER,  /* of rank `culprit` to rank `arg`.  status: PENDING entered, OK finished,
+    TCI_NOTICE_END,    /* sender's operation `key` has failed with status; culprit, text say why */
+    TCI_NOTICE_LOST,   /* rank `culprit` is lost; text says how that was seen */
+    TCI_NOTICE_ASK,    /* calls of `key` differ: dispute.h.  To rank 0: rank `culprit` has made this
+                        * one; number: milliseconds left.  From rank 0: what has the receiver called?
+                        * status MISMATCH: the operation may not end well any more */
+    TCI_NOTICE_ANSWER, /* of rank `culprit` to that.  status: PENDING entered, OK finished,
                         * both with its call; CLOSED finished, the call is forgotten;
                         * NOT_INITIALIZED not entered; text: what was entered last and when */
-    TCI_NOTICE_CALL,    /* rank `culprit` has made this call; arg: the rank to compare it, or all
+    TCI_NOTICE_CALL,   /* rank `culprit` has made this call; arg: the rank to compare it, or all
                         * ones for every rank */
-    TCI_NOTICE_SHRINK,  /* survivors agree on a new group: below */
-    TCI_NOTICE_ACCUSE,  /* rank `arg` has seen that `culprit` is lost, for a reason: verdict.h */
+    TCI_NOTICE_SHRINK, /* survivors agree on a new group: below */
+    TCI_NOTICE_ACCUSE, /* rank `arg` has seen that `culprit` is lost, for a reason: verdict.h */
     TCI_NOTICE_INQUIRE, /* who hears the host of rank `culprit`?  number: milliseconds to listen;
                          * arg 1: make a link with it if there is none */
     TCI_NOTICE_TESTIFY, /* whether the sender, which has a link with it, hears the host of rank

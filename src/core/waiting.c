@@ -279,14 +279,3 @@ void tci_waiting_answer(struct tci_comm *comm, uint32_t from, const struct tci_n
         describe_last(comm, answer.text, sizeof(answer.text));
     *answer_out = answer;
 }
-
-void tci_diagnose_answer(struct tci_comm *comm, uint32_t from, const struct tci_notice *asked)
-{
-    struct tci_notice answer;
-
-    if (asked->culprit < 0 || asked->culprit >= comm->size || asked->culprit == comm->rank)
-        return;
-    tci_waiting_answer(comm, from, asked, TCI_NOTICE_ANSWER, &answer);
-    answer.arg = (uint64_t)asked->culprit;
-    comm->transport->ops->notify(comm->transport, from, &answer, true);
-}

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/assert.h"
 #include "core/comm.h"
@@ -61,12 +62,14 @@ const char *tci_call_print(const struct tci_comm *comm, const struct tci_call *c
 void tci_op_words(const struct tci_op *op, const tc_error *cause, tc_reason_t reason,
                   struct tci_error *error_out)
 {
-    char tag[48];
+    char tag[48], head[96];
 
     *error_out = (struct tci_error){0};
-    tci_error_blame(error_out, cause->status, cause->rank, reason, op->args.name, "%s, %s: %s",
-                    op->args.name, tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)),
+    snprintf(head, sizeof(head), "%s, %s: ", op->args.name,
+             tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)));
+    tci_error_blame(error_out, cause->status, cause->rank, reason, op->args.name, "%s%s", head,
                     cause->message);
+    error_out->says_at = (unsigned)strlen(head);
 }
 
 void tci_op_fail_with(struct tci_op *op, tc_status_t status, int rank, bool tell, const char *fmt,
@@ -87,7 +90,9 @@ void tci_op_fail_with(struct tci_op *op, tc_status_t status, int rank, bool tell
 void tci_op_fail_as(struct tci_op *op, const struct tci_error *error)
 {
     struct tci_error words;
+    tc_error cause = error->pub;
 
-    tci_op_words(op, &error->pub, error->reason, &words);
+    cause.message = error->text + error->says_at;
+    tci_op_words(op, &cause, error->reason, &words);
     tci_op_fail(op, &words, false);
 }

@@ -183,8 +183,7 @@ static void check_error(const struct scene *scene, int rank)
         fail_in_words(scene, rank, "does not show both calls");
     if (strstr(error->message, odd) == NULL)
         fail_in_words(scene, rank, "does not show the odd rank");
-    /* In real time a rank may not have entered yet when it is asked. */
-    if (scene->place->sim != NULL && scene->place->size > 2 && error->rank != scene->odd)
+    if (scene->place->size > 2 && error->rank != scene->odd)
         fail_in_words(scene, rank, "does not blame the odd rank");
 }
 

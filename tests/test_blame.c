@@ -1,0 +1,196 @@
+/* test_blame.c - of calls that differ all ranks name the same one, that which is unlike the most. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: timeout 300 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/alloc.h"
+#include "core/base.h"
+#include "sim/world_sim.h"
+#include "support/differ.h"
+
+enum { RANKS = 6 };
+
+/* What a rank calls, and when. */
+struct part {
+    struct sim_world *world;
+    tc_dist_ctx *group;
+    uint32_t rank;
+    int what; /* 0, 1 and 2 differ */
+    uint64_t tag;
+    tc_future *future;
+    float data[4];
+};
+
+static void call(void *arg)
+{
+    struct part *part = arg;
+    tc_dist_ctx *group =
+        part->world != NULL ? sim_group(part->world, part->rank) : part->group;
+
+    if (part->what == 2)
+        part->future = tc_broadcast_async(group, part->tag, part->data, 1, TC_DTYPE_F32, 0, NULL);
+    else
+        part->future = tc_allreduce_async(group, part->tag, part->data, part->data,
+                                          1 + (size_t)part->what, TC_DTYPE_F32, TC_REDUCE_SUM,
+                                          NULL);
+}
+
+static uint64_t random_of(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return *state >> 33;
+}
+
+static void check(const struct part *parts, uint32_t size, int culprit, const char *when)
+{
+    for (uint32_t r = 0; r < size; r++) {
+        const char *begins = parts[r].what == 2 ? "broadcast, " : "allreduce, ";
+        const tc_error *error = tc_future_error(parts[r].future);
+
+        if (error == NULL || error->status != TC_ERR_MISMATCH || error->rank != culprit ||
+            strncmp(error->message, begins, strlen(begins)) != 0)
+            fail_msg("%s: rank %u of %u is to name rank %d: %s", when, r, size, culprit,
+                     error == NULL ? "no error" : error->message);
+    }
+}
+
+/* Each rank calls at some time within `spread_ns`. */
+static void simulate(uint32_t size, const int *what, int culprit, uint64_t spread_ns, uint64_t seed)
+{
+    struct sim_world_config config;
+    struct part parts[RANKS];
+    struct sim_world *world;
+    uint64_t state = seed * 2 + 1;
+    char when[96];
+
+    sim_world_config_default(&config);
+    config.net.seed = seed;
+    config.net.jitter = (double)(seed % 4) * 3;
+    world = sim_world_new(size, &config);
+    for (uint32_t r = 0; r < size; r++) {
+        parts[r] = (struct part){
+            .world = world, .rank = r, .what = what[r], .tag = seed % 3 == 1 ? TC_TAG_ORDERED : 9};
+        sim_world_at(world, r, 2 + random_of(&state) % spread_ns, call, &parts[r]);
+    }
+    sim_world_idle(world);
+    snprintf(when, sizeof(when), "seed %llu, within %.3f ms", (unsigned long long)seed,
+             (double)spread_ns * 1e-6);
+    check(parts, size, culprit, when);
+    assert_true(world->clock.now_ns < spread_ns + 1500 * TCI_NS_PER_MS);
+    sim_world_free(world);
+    for (uint32_t r = 0; r < size; r++)
+        tc_future_release(parts[r].future);
+}
+
+static const uint64_t spreads_ns[] = {1, 20000, 300000, 5 * TCI_NS_PER_MS, 300 * TCI_NS_PER_MS};
+
+static void whoever_comes_first_the_odd_rank_is_named(void **state)
+{
+    uint64_t live = tci_alloc_live(), seeds = test_effort() == 0 ? 12 : 100;
+
+    (void)state;
+    for (uint32_t size = 3; size <= RANKS; size++)
+        for (uint32_t odd = 0; odd < size; odd++)
+            for (size_t s = 0; s < TCI_LEN(spreads_ns); s++)
+                for (uint64_t seed = 0; seed < seeds; seed++) {
+                    int what[RANKS] = {0};
+
+                    what[odd] = odd > 0 && seed % 2 == 1 ? 2 : 1; /* a root may be done */
+                    simulate(size, what, (int)odd, spreads_ns[s], seed);
+                }
+    assert_int_equal(tci_alloc_live(), live);
+}
+
+/* Of calls that as many ranks have made that of the lowest one is right. */
+static void without_a_majority_all_go_by_the_lowest_rank(void **state)
+{
+    static const struct {
+        uint32_t size;
+        int what[RANKS], culprit;
+    } cases[] = {{2, {0, 1}, 1},          {2, {1, 0}, 1},         {3, {0, 1, 2}, 2},
+                 {3, {1, 2, 0}, 2},       {4, {0, 0, 1, 1}, 2},   {4, {1, 0, 0, 1}, 1},
+                 {5, {0, 0, 1, 1, 2}, 4}, {6, {1, 0, 1, 0, 1, 0}, 1}};
+
+    (void)state;
+    for (size_t c = 0; c < TCI_LEN(cases); c++)
+        for (size_t s = 0; s < TCI_LEN(spreads_ns); s++)
+            for (uint64_t seed = 0; seed < 12; seed++)
+                simulate(cases[c].size, cases[c].what, cases[c].culprit, spreads_ns[s], seed);
+}
+
+/* One never calls: the other two are told in time, and alike. */
+static void who_never_calls_is_not_waited_for_too_long(void **state)
+{
+    (void)state;
+    for (uint32_t absent = 0; absent < 3; absent++) {
+        struct sim_world *world = sim_world_new(3, NULL);
+        struct part parts[2];
+
+        for (uint32_t p = 0; p < 2; p++) {
+            parts[p] = (struct part){
+                .world = world, .rank = p + (p >= absent), .what = (int)p, .tag = 9};
+            sim_world_at(world, parts[p].rank, 2, call, &parts[p]);
+        }
+        sim_world_idle(world);
+        check(parts, 2, (int)parts[1].rank, "without one");
+        assert_true(world->clock.now_ns < 2000 * TCI_NS_PER_MS);
+        sim_world_free(world);
+        for (uint32_t p = 0; p < 2; p++)
+            tc_future_release(parts[p].future);
+    }
+}
+
+/* ---- In real time ---------------------------------------------------------------------------- */
+
+static void over_sockets_the_odd_rank_is_named(void **state)
+{
+    uint64_t random = 1;
+
+    (void)state;
+    for (uint32_t size = 3; size <= 5; size++) {
+        struct place place = {.size = (int)size};
+
+        world_open(&place.tcp, (int)size, NULL);
+        for (uint32_t i = 0; i < 60; i++) {
+            struct part parts[RANKS];
+            uint32_t odd = i % size, first = (uint32_t)random_of(&random) % size;
+
+            for (uint32_t k = 0; k < size; k++) {
+                uint32_t r = (first + k) % size;
+
+                parts[r] = (struct part){
+                    .group = place.tcp.group[r], .rank = r, .what = (int)(r == odd), .tag = i};
+                call(&parts[r]);
+                for (uint64_t turns = random_of(&random) % 4; turns > 0; turns--)
+                    (void)tc_poll(place.tcp.context[random_of(&random) % size], 0);
+            }
+            for (uint32_t r = 0; r < size; r++)
+                (void)wait_for(&place, parts[r].future);
+            check(parts, size, (int)odd, "over sockets");
+            for (uint32_t r = 0; r < size; r++)
+                tc_future_release(parts[r].future);
+        }
+        world_close(&place.tcp);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whoever_comes_first_the_odd_rank_is_named),
+        cmocka_unit_test(without_a_majority_all_go_by_the_lowest_rank),
+        cmocka_unit_test(who_never_calls_is_not_waited_for_too_long),
+        cmocka_unit_test(over_sockets_the_odd_rank_is_named),
+    };
+
+    hush_log();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
