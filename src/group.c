@@ -99,14 +99,16 @@ static void part(tc_dist_ctx *group)
         transport->ops->part(transport);
 }
 
-/* Whoever still runs something with this rank is not to take it for one that crashed. */
+/* Whoever still runs something with this rank is not to take it for one that crashed, nor for the
+ * one at fault where that is known. */
 static void tell_why_it_leaves(tc_dist_ctx *group)
 {
+    const struct tci_error *reason = &group->reason;
     char why[256];
 
-    snprintf(why, sizeof(why), "rank %d has finalized its group, and waits no longer: %.160s",
-             group->comm.rank, group->reason.text);
-    tci_comm_tell_end(&group->comm, why);
+    snprintf(why, sizeof(why), "rank %d has finalized its group, and waits no longer: %.200s",
+             group->comm.rank, reason->text);
+    tci_comm_tell_end(&group->comm, reason->reason == TC_REASON_NOT_ENTERED ? reason : NULL, why);
 }
 
 static void leave(tc_dist_ctx *group)
@@ -273,7 +275,7 @@ void tci_group_close(tc_dist_ctx *group, tc_future *left)
                   group->comm.rank);
     tci_shrink_tell_left_out(group);
     if (group->state != TCI_GROUP_LEAVING) /* then all others are leaving, too */
-        tci_comm_tell_end(&group->comm, closed.text);
+        tci_comm_tell_end(&group->comm, NULL, closed.text);
     if (group->state == TCI_GROUP_FINISHING || group->state == TCI_GROUP_MEETING)
         tci_error_copy(&group->reason, &closed); /* it does not end in order */
     group->state = TCI_GROUP_CLOSING;

@@ -259,10 +259,57 @@ static void a_rank_that_waits_no_longer_has_finalized_not_crashed(void **state)
         futures[r] = sum(r, 5, LARGE, &patient);
     left = tc_dist_finalize_async(world.group[0]);
     world.group[0] = NULL;
-    settles(left, TC_ERR_TIMEOUT, 1, "finalize");
+    settles(left, TC_ERR_TIMEOUT, 0, "in allreduce, tag 5, which rank 0 has not entered");
     for (int r = 1; r < 3; r++)
         settles(futures[r], TC_ERR_PEER_LOST, 0, "rank 0 has finalized its group, and waits no");
     close_world();
+}
+
+/* All finalize, and one has skipped a call, which the others wait in for longer than it does. */
+static void skip_and_finalize(int skipper, int timeout_ms)
+{
+    tc_options options = defaults();
+    tc_future *futures[3] = {NULL}, *left[3];
+    tc_config config;
+
+    options.timeout_ms = timeout_ms;
+    tc_config_default(&config);
+    config.timeout_ms = 300;
+    live_before = tci_alloc_live();
+    world_open(&world, 3, &config);
+    for (int r = 0; r < 3; r++) {
+        if (r != skipper)
+            futures[r] = sum(r, 77, 10, &options);
+        left[r] = tc_dist_finalize_async(world.group[r]);
+        world.group[r] = NULL;
+    }
+    for (int r = 0; r < 3; r++) {
+        tc_status_t status = world_wait(&world, left[r]);
+
+        if (status != TC_OK && tc_future_error(left[r])->rank != skipper)
+            fail_msg("rank %d, without rank %d: %s", r, skipper, tc_future_error(left[r])->message);
+        if (status == TC_OK)
+            assert_int_equal(timeout_ms, config.timeout_ms); /* both ends come at a time */
+        else if (timeout_ms != config.timeout_ms)
+            assert_non_null(strstr(tc_future_error(left[r])->message, "in allreduce, tag 77, "));
+        tc_future_release(left[r]);
+    }
+    for (int r = 0; r < 3; r++)
+        if (r != skipper) {
+            (void)world_wait(&world, futures[r]);
+            assert_int_equal(tc_future_error(futures[r])->rank, skipper);
+            tc_future_release(futures[r]);
+        }
+    close_world();
+}
+
+static void who_has_skipped_a_call_is_named_by_all_that_finalize(void **state)
+{
+    (void)state;
+    for (int skipper = 0; skipper < 3; skipper++) {
+        skip_and_finalize(skipper, 60000);
+        skip_and_finalize(skipper, 300);
+    }
 }
 
 static void a_call_that_a_finalized_rank_never_enters_says_so(void **state)
@@ -414,6 +461,7 @@ int main(void)
         cmocka_unit_test(a_call_behind_a_failed_start_or_a_strange_future_does_not_crash),
         cmocka_unit_test(closing_a_group_fails_what_is_pending_here_and_there),
         cmocka_unit_test(a_rank_that_waits_no_longer_has_finalized_not_crashed),
+        cmocka_unit_test(who_has_skipped_a_call_is_named_by_all_that_finalize),
         cmocka_unit_test(a_call_that_a_finalized_rank_never_enters_says_so),
         cmocka_unit_test(futures_outlive_a_shutdown_under_way),
         cmocka_unit_test(a_shutdown_ends_a_rendezvous),

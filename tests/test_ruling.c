@@ -253,6 +253,24 @@ static void answers_alone_are_enough_where_somebody_is_absent(void **state)
     assert_true(tci_ruling_is_clear(&evidence));
 }
 
+static void who_has_finalized_while_others_wait_for_it_is_named(void **state)
+{
+    (void)state;
+    all_enter();
+    say(0, NOT_ENTERED, 1);
+    say(1, ENTERED, 0);
+    strcpy(said[0].text, "it waits for rank 1 in allreduce, tag 77");
+    said[1].due_ns = 1;
+    expect(0, TC_REASON_NOT_ENTERED, "it waits for rank 1 in allreduce, tag 77: see what");
+    evidence.is_last = true;
+    expect(1, TC_REASON_NOT_ENTERED,
+           "rank 1 has finalized the group, but rank 0 cannot yet: it waits for rank 1 in "
+           "allreduce, tag 77, which rank 1 has not entered");
+    say(2, SILENT, NOBODY);
+    said[1].waits[1] = 2;
+    expect(2, TC_REASON_LOOP_STALLED, "rank 2 does not answer");
+}
+
 /* ---- Answers -------------------------------------------------------------------------------- */
 
 static void note(int rank, tc_status_t status, int waits_for, uint64_t count)
@@ -344,6 +362,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_alone_has_not_heard_the_end_has_to_look_at_its_links,
                                         begin, end),
         cmocka_unit_test_setup_teardown(answers_alone_are_enough_where_somebody_is_absent, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(who_has_finalized_while_others_wait_for_it_is_named, begin,
                                         end),
         cmocka_unit_test_setup_teardown(the_last_answer_counts_and_a_call_once, begin, end),
         cmocka_unit_test_setup_teardown(of_as_many_ranks_the_lowest_is_right, begin, end),

@@ -3,6 +3,7 @@
 #include "core/case.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/alloc.h"
 #include "core/base.h"
@@ -323,6 +324,7 @@ struct tci_case *tci_case_open(struct tci_comm *comm, int peer, const struct tci
     tci_list_init(&it->link);
     snprintf(it->name, sizeof(it->name), "%.31s", petition->text);
     it->evidence.name = it->name;
+    it->evidence.is_last = it->key.space == TCI_SPACE_INTERNAL && strcmp(it->name, "finalize") == 0;
     at = it->begin_ns + clamp(left_ms / 2, ANSWER_MIN_MS, ANSWER_MAX_MS) * TCI_NS_PER_MS;
     if (it->evidence.answers == NULL ||
         comm->exec->ops->timer_set(comm->exec, &it->timer, at) != 0) {

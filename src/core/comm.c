@@ -308,11 +308,15 @@ void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice)
                                        (peer != notice->culprit && (comm->rank == 0 || peer == 0)));
 }
 
-void tci_comm_tell_end(struct tci_comm *comm, const char *why)
+void tci_comm_tell_end(struct tci_comm *comm, const struct tci_error *cause, const char *why)
 {
     struct tci_notice notice = {
         .kind = TCI_NOTICE_LOST, .reason = TC_REASON_EXITED, .culprit = comm->rank};
 
+    if (cause != NULL && cause->pub.rank >= 0 && cause->pub.rank != comm->rank) {
+        notice.reason = (uint8_t)cause->reason;
+        notice.culprit = cause->pub.rank;
+    }
     if (comm->error.pub.status != TC_OK || comm->verdict.step != TCI_VERDICT_NONE)
         return;
     snprintf(notice.text, sizeof(notice.text), "%.255s", why);

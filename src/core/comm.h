@@ -187,8 +187,9 @@ static inline struct tci_tag_name tci_comm_tag_name(const struct tci_key *key, u
 }
 
 /* This rank leaves a group that is whole, in the middle of things: to the others that is a loss of
- * it, even where its links go on serving other groups.  `why` is a sentence. */
-void tci_comm_tell_end(struct tci_comm *comm, const char *why);
+ * it, even where its links go on serving other groups; where another one is the cause (else NULL),
+ * of that one.  `why` is a sentence. */
+void tci_comm_tell_end(struct tci_comm *comm, const struct tci_error *cause, const char *why);
 
 /* Deadlines (diagnose.c): watch an operation from now on, by the group's alarm until that rings. */
 void tci_diagnose_arm(struct tci_op *op);

@@ -202,7 +202,7 @@ static struct dispute *open(struct tci_comm *comm, const struct tci_notice *noti
 /* A rank has made a call; that which has met it tells its own behind it, as the last. */
 static void note(struct dispute *it, const struct tci_notice *notice)
 {
-    uint64_t left_ms = notice->number < 0 ? 0 : (uint64_t)notice->number;
+    uint64_t left_ms = tci_min((uint64_t)tci_max(notice->number, 0), TIME_MS_MAX);
     struct tci_notice said = *notice;
 
     said.kind = TCI_NOTICE_ANSWER;

@@ -367,6 +367,20 @@ static void refuse_spent(struct tci_op *op)
     tci_op_fail(op, &error, true);
 }
 
+/* Others have ended it before.  The one that they have waited for is told so as itself. */
+static void fail_as_others(struct tci_op *op, struct tci_error *error)
+{
+    char text[sizeof(error->text)];
+
+    if (error->reason == TC_REASON_NOT_ENTERED && error->pub.rank == op->comm->rank) {
+        snprintf(text, sizeof(text), "the others have waited for this rank, and ended it: %.300s",
+                 error->text + error->says_at);
+        memcpy(error->text, text, strlen(text) + 1);
+        error->says_at = 0;
+    }
+    tci_op_fail_as(op, error);
+}
+
 void tci_op_enter(struct tci_op *op)
 {
     struct tci_comm *comm = op->comm;
@@ -382,7 +396,7 @@ void tci_op_enter(struct tci_op *op)
      * that end is not its cause. */
     death = tci_tag_take_death(op->tag, op->key.use);
     if (death != NULL) {
-        tci_op_fail_as(op, &death->error);
+        fail_as_others(op, &death->error);
         tci_free(death);
         return;
     }

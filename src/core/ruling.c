@@ -327,6 +327,26 @@ static void rule_on_slowness(const struct tci_evidence *evidence, const struct w
           evidence->answers->said[of].text);
 }
 
+/* Of a finalization: not those are at fault who have not come to it, since they wait for a rank that
+ * has. */
+static bool rule_on_finalized(const struct tci_evidence *evidence, struct tci_ruling *ruling)
+{
+    const struct said *said = evidence->answers->said;
+
+    for (int r = 0; r < evidence->size && evidence->is_last; r++) {
+        int of = said[r].waits[0];
+
+        if (said[r].what != NOT_ENTERED || of < 0 || said[of].what != ENTERED)
+            continue;
+        blame(ruling, of, TC_REASON_NOT_ENTERED,
+              "rank %d has finalized the group, but rank %d cannot yet: %s, which rank %d has not "
+              "entered",
+              of, r, said[r].text, of);
+        return true;
+    }
+    return false;
+}
+
 void tci_rule(const struct tci_evidence *evidence, struct tci_ruling *ruling_out)
 {
     const struct said *said = evidence->answers->said;
@@ -350,6 +370,8 @@ void tci_rule(const struct tci_evidence *evidence, struct tci_ruling *ruling_out
               "rank %d does not answer, %llu ms after the call, though its host does: its loop "
               "does not turn; see whether it is stopped, stuck in a continuation, or not turned",
               rank, ms);
+    else if (rule_on_finalized(evidence, ruling_out))
+        return;
     else if ((rank = ways.ends[END_ABSENT]) >= 0)
         blame(ruling_out, rank, TC_REASON_NOT_ENTERED,
               "rank %d has not entered it within %llu ms; %s: see what keeps it", rank, ms,

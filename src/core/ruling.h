@@ -14,6 +14,7 @@ struct tci_evidence {
     int peer;                      /* of a send or receive; else TCI_ALL_PEERS */
     unsigned long long timeout_ms; /* of the operation */
     const char *name;              /* of the operation */
+    bool is_last;                  /* who has entered it does not enter anything any more */
     bool hears_others;             /* another has said something to the judge, or its host has */
     struct tci_answers *answers;   /* the judge's own among them */
     unsigned dead_count;           /* paths where one … */
@@ -40,6 +41,8 @@ struct tci_ruling {
  *   other, and others hear both
  *   who is waited for, step by step,   LOOP_STALLED, or SLOW while data still moves
  *   and does not answer
+ *   who has finalized, while another   NOT_ENTERED: what that one waits in
+ *   one still waits for it in a call
  *   … and has not entered              NOT_ENTERED, or waits for futures to start after, or has
  *                                      entered only since it was asked
  *   … whom all wait for                SLOW

@@ -181,6 +181,18 @@ void tci_trace_group_set(struct tci_trace *trace, const struct tci_trace_group_f
     set_state(group, TCI_TRACE_GROUP_STANDS);
 }
 
+/* What there is no room for goes by whole clauses. */
+static size_t fitting(const char *text, size_t room)
+{
+    size_t bytes = strlen(text), at = room;
+
+    if (bytes <= room)
+        return bytes;
+    while (at > 0 && text[at] != ';' && text[at] != ':')
+        at--;
+    return at > 0 ? at : room;
+}
+
 void tci_trace_group_broken(struct tci_trace *trace, uint64_t number, tc_status_t status,
                             int culprit, const char *reason)
 {
@@ -192,7 +204,7 @@ void tci_trace_group_broken(struct tci_trace *trace, uint64_t number, tc_status_
 
     if (group == NULL)
         return;
-    memcpy(text, reason, tci_min(strlen(reason), sizeof(text) - 1));
+    memcpy(text, reason, fitting(reason, sizeof(text) - 1));
     memcpy(words, text, sizeof(words));
     for (size_t w = 0; w < TCI_TRACE_REASON_WORDS; w++)
         tci_word_set(&group->reason[w], words[w]);

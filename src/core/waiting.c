@@ -186,6 +186,11 @@ static void describe(const struct tci_op *op, char *text, size_t text_bytes)
         snprintf(text, text_bytes, "it has entered it %.1f s ago, and computes", s);
 }
 
+static bool has_finalized(const struct tci_comm *comm)
+{
+    return comm->last.space == TCI_SPACE_INTERNAL && strcmp(comm->last.name, "finalize") == 0;
+}
+
 /* What this rank has entered last, a sentence without its end. */
 static void describe_last(const struct tci_comm *comm, char *text, size_t text_bytes)
 {
@@ -193,26 +198,41 @@ static void describe_last(const struct tci_comm *comm, char *text, size_t text_b
 
     if (comm->last.name == NULL)
         snprintf(text, text_bytes, "it has not entered anything yet");
-    else if (comm->last.space == TCI_SPACE_INTERNAL && strcmp(comm->last.name, "finalize") == 0)
-        snprintf(text, text_bytes, "it has finalized the group %.1f s before it was asked",
+    else if (has_finalized(comm))
+        snprintf(text, text_bytes, "it has finalized the group %.1f s before the others asked",
                  (double)(now(comm) - comm->last.at_ns) * 1e-9);
     else
-        snprintf(text, text_bytes, "what it entered last is %s, %s, %.1f s before it was asked",
+        snprintf(text, text_bytes, "what it entered last is %s, %s, %.1f s before the others asked",
                  comm->last.name, tci_tag_print(comm->last.space, comm->last.tag, tag, sizeof(tag)),
                  (double)(now(comm) - comm->last.at_ns) * 1e-9);
 }
 
-/* For whom this rank waits in the oldest of its calls that runs; -1: for none. */
-static int waits_elsewhere(const struct tci_comm *comm)
+/* The oldest of this rank's calls that waits for another one; NULL: none. */
+static const struct tci_op *waits_elsewhere(const struct tci_comm *comm)
 {
     for (const struct tci_list *at = comm->ops.next; at != &comm->ops; at = at->next) {
         const struct tci_op *op = tci_container_of(at, struct tci_op, link);
         int peer = op->state == TCI_OP_RUNNING ? tci_waits_for(op) : -1;
 
         if (peer >= 0 && peer != comm->rank)
-            return peer;
+            return op;
     }
-    return -1;
+    return NULL;
+}
+
+/* Why this rank has not entered what it is asked about. */
+static void describe_absence(const struct tci_comm *comm, struct tci_notice *answer)
+{
+    const struct tci_op *op = waits_elsewhere(comm);
+    char tag[48];
+
+    if (op == NULL)
+        return;
+    answer->number = tci_waits_for(op);
+    if (has_finalized(comm))
+        return; /* that says more */
+    snprintf(answer->text, sizeof(answer->text), "it waits for rank %d in %s, %s", answer->number,
+             op->args.name, tci_tag_print(op->args.space, op->args.tag, tag, sizeof(tag)));
 }
 
 enum { PACKED_BITS = 21 };
@@ -274,7 +294,7 @@ void tci_waiting_answer(struct tci_comm *comm, uint32_t from, const struct tci_n
         answer.status = TC_ERR_CLOSED;
     }
     if (answer.status == TC_ERR_NOT_INITIALIZED)
-        answer.number = waits_elsewhere(comm);
+        describe_absence(comm, &answer);
     if (answer.text[0] == 0)
         describe_last(comm, answer.text, sizeof(answer.text));
     *answer_out = answer;
