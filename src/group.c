@@ -199,11 +199,15 @@ static void on_left(struct tci_comm *comm)
         free_soon(group);
 }
 
-/* Whatever still runs has no deadline, or will have ended by this one. */
-static uint64_t last_deadline(const struct tci_comm *comm)
+/* Whatever still runs has no deadline, or will have ended by this one.  Where nothing runs, what is
+ * live still ends soon by itself. */
+static uint64_t last_deadline(const tc_dist_ctx *group)
 {
+    const struct tci_comm *comm = &group->comm;
     uint64_t last = 0;
 
+    if (tci_list_is_empty(&comm->ops))
+        return group->finish_ns + TCI_OP_LATE_MS * TCI_NS_PER_MS;
     for (const struct tci_list *at = comm->ops.next; at != &comm->ops; at = at->next) {
         const struct tci_op *op = tci_container_of(at, struct tci_op, link);
 
@@ -219,7 +223,7 @@ static void finishes_late(struct tci_timer *timer)
 {
     tc_dist_ctx *group = tci_container_of(timer, tc_dist_ctx, goodbye);
     struct tci_exec *exec = group->comm.exec;
-    uint64_t now = exec->ops->now_ns(exec), last = last_deadline(&group->comm);
+    uint64_t now = exec->ops->now_ns(exec), last = last_deadline(group);
     struct tci_error late = {0};
 
     if (group->state != TCI_GROUP_FINISHING)
@@ -258,9 +262,9 @@ void tci_group_finish(tc_dist_ctx *group, tc_future *left)
         return;
     }
     group->goodbye.fn = finishes_late;
+    group->finish_ns = exec->ops->now_ns(exec) + (uint64_t)tci_max(timeout_ms, 0) * TCI_NS_PER_MS;
     if (timeout_ms >= 0) /* without memory it waits for as long as they run */
-        (void)exec->ops->timer_set(exec, &group->goodbye,
-                                   exec->ops->now_ns(exec) + (uint64_t)timeout_ms * TCI_NS_PER_MS);
+        (void)exec->ops->timer_set(exec, &group->goodbye, group->finish_ns);
 }
 
 void tci_group_close(tc_dist_ctx *group, tc_future *left)

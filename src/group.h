@@ -47,6 +47,7 @@ struct tc_dist_ctx {
     uint8_t meeting; /* payload of the last meeting on the star */
     struct tci_task free_task;
     bool is_freeing;
+    uint64_t finish_ns;       /* until then own operations without a deadline are waited for */
     struct tci_timer goodbye; /* bounds the wait for own operations, and for others' goodbye */
     struct tci_future_hook barrier_hook;
     tc_future *barrier;

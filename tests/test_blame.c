@@ -1,4 +1,4 @@
-/* test_blame.c - of calls that differ all ranks name the same one, that which is unlike the most. */
+/* test_blame.c - where calls differ all name the same rank, the one unlike the most. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: timeout 300 */
 #include <setjmp.h>
@@ -32,15 +32,14 @@ struct part {
 static void call(void *arg)
 {
     struct part *part = arg;
-    tc_dist_ctx *group =
-        part->world != NULL ? sim_group(part->world, part->rank) : part->group;
+    tc_dist_ctx *group = part->world != NULL ? sim_group(part->world, part->rank) : part->group;
 
     if (part->what == 2)
         part->future = tc_broadcast_async(group, part->tag, part->data, 1, TC_DTYPE_F32, 0, NULL);
     else
-        part->future = tc_allreduce_async(group, part->tag, part->data, part->data,
-                                          1 + (size_t)part->what, TC_DTYPE_F32, TC_REDUCE_SUM,
-                                          NULL);
+        part->future =
+            tc_allreduce_async(group, part->tag, part->data, part->data, 1 + (size_t)part->what,
+                               TC_DTYPE_F32, TC_REDUCE_SUM, NULL);
 }
 
 static uint64_t random_of(uint64_t *state)
@@ -115,8 +114,9 @@ static void without_a_majority_all_go_by_the_lowest_rank(void **state)
     static const struct {
         uint32_t size;
         int what[RANKS], culprit;
-    } cases[] = {{2, {0, 1}, 1},          {2, {1, 0}, 1},         {3, {0, 1, 2}, 2},
-                 {3, {1, 2, 0}, 2},       {4, {0, 0, 1, 1}, 2},   {4, {1, 0, 0, 1}, 1},
+    } cases[] = {{2, {0, 1}, 1},          {2, {1, 0}, 1},
+                 {3, {0, 1, 2}, 2},       {3, {1, 2, 0}, 2},
+                 {4, {0, 0, 1, 1}, 2},    {4, {1, 0, 0, 1}, 1},
                  {5, {0, 0, 1, 1, 2}, 4}, {6, {1, 0, 1, 0, 1, 0}, 1}};
 
     (void)state;
@@ -135,8 +135,8 @@ static void who_never_calls_is_not_waited_for_too_long(void **state)
         struct part parts[2];
 
         for (uint32_t p = 0; p < 2; p++) {
-            parts[p] = (struct part){
-                .world = world, .rank = p + (p >= absent), .what = (int)p, .tag = 9};
+            parts[p] =
+                (struct part){.world = world, .rank = p + (p >= absent), .what = (int)p, .tag = 9};
             sim_world_at(world, parts[p].rank, 2, call, &parts[p]);
         }
         sim_world_idle(world);

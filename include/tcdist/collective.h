@@ -36,9 +36,9 @@ TC_BEGIN_DECLS
  *   One exception, unless tc_config.check (TCDIST_CHECK) says TC_CHECK_FULL: in a broadcast,
  *   scatter, reduce, gather or send, and where only two ranks of an all-to-all-v disagree on their
  *   count, a rank that needs nothing of the one that differs may be done, with TC_OK, before it can
- *   hear of that.  Then the log shows both, tc_dist_health() gives TC_ERR_MISMATCH from then on, and so does
- *   tc_dist_finalize().  With TC_CHECK_FULL there is no exception: such a call, and a send, ends
- *   nowhere before all that take part have made it (docs/failures.md has the price).
+ *   hear of that.  Then the log shows both, tc_dist_health() gives TC_ERR_MISMATCH from then on,
+ *   and so does tc_dist_finalize().  With TC_CHECK_FULL there is no exception: such a call, and a
+ *   send, ends nowhere before all that take part have made it (docs/failures.md has the price).
  * - TC_OK speaks for this rank: others may still be busy.  tc_dist_finalize() waits for all.
  * - Any thread. */
 

@@ -38,8 +38,8 @@ struct tci_answers {
 struct tci_answers *tci_answers_new(int size);
 /* A notice of the kinds ANSWER or REPORT; the last one counts, but of a call the first. */
 void tci_answers_note(struct tci_answers *answers, int rank, const struct tci_notice *answer);
-/* Whether calls differ: what the most have called, and what the fewest have, whose lowest rank is at
- * fault.  Of as many ranks those with the lowest one count for more. */
+/* Whether calls differ: what the most have called, and what the fewest have, whose lowest rank is
+ * at fault.  Of as many ranks those with the lowest one count for more. */
 bool tci_answers_differ(const struct tci_answers *answers, const struct tci_opinion **most_out,
                         const struct tci_opinion **least_out);
 

@@ -40,7 +40,6 @@ void tci_case_end(struct tci_case *it)
     comm->inquests.count--;
     tci_free(it->evidence.answers);
     tci_free(it);
-    tci_comm_release(comm);
 }
 
 /* ---- Gathering ------------------------------------------------------------------------------ */
@@ -334,7 +333,6 @@ struct tci_case *tci_case_open(struct tci_comm *comm, int peer, const struct tci
     }
     tci_list_add(&comm->inquests.cases, &it->link);
     comm->inquests.count++;
-    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
     note_own(it);
     for (int r = 0; r < comm->size; r++)
         if (tci_case_asks(it, r)) {

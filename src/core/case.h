@@ -28,8 +28,8 @@ struct tci_case {
     uint64_t heard_ns; /* when what is listened to now has been told */
 };
 
-/* A case of this rank's is opened, and all are asked.  NULL: no
- * memory, or too many. */
+/* A case of this rank's is opened, and all are asked.  It does not count as live: a rank that
+ * judges leaves its group when its own work is done.  NULL: no memory, or too many. */
 struct tci_case *tci_case_open(struct tci_comm *comm, int peer, const struct tci_notice *petition);
 void tci_case_end(struct tci_case *it);
 /* A rank is asked, as all were when the case was opened: it has entered since. */

@@ -258,6 +258,8 @@ bool tci_comm_number_p2p(struct tci_comm *comm, int peer, bool is_send, uint64_t
 void tci_comm_fini(struct tci_comm *comm)
 {
     TC_ASSERT(tci_list_is_empty(&comm->ops));
+    tci_inquests_end(comm);
+    tci_disputes_end(comm);
     tci_list_del(&comm->link);
     tci_trace_group_left(comm->context->trace, comm->group);
     comm->exec->ops->timer_clear(comm->exec, &comm->alarm);

@@ -53,7 +53,6 @@ static void end(struct dispute *it)
     comm->disputes.count--;
     tci_free(it->answers);
     tci_free(it);
-    tci_comm_release(comm);
 }
 
 void tci_disputes_end(struct tci_comm *comm)
@@ -193,7 +192,6 @@ static struct dispute *open(struct tci_comm *comm, const struct tci_notice *noti
     }
     tci_list_add(&comm->disputes.list, &it->link);
     comm->disputes.count++;
-    atomic_fetch_add_explicit(&comm->ops_live, 1, memory_order_relaxed);
     for (int r = 0; r < comm->size; r++)
         ask(it, r);
     return it;
@@ -317,8 +315,7 @@ void tci_dispute_answered(struct tci_comm *comm, uint32_t from, const struct tci
 {
     struct dispute *it;
 
-    if (notice->key.group != comm->group || from >= (uint32_t)comm->size ||
-        (int)from == comm->rank)
+    if (notice->key.group != comm->group || from >= (uint32_t)comm->size || (int)from == comm->rank)
         return;
     it = find(comm, &notice->key);
     if (it == NULL)

@@ -327,8 +327,8 @@ static void rule_on_slowness(const struct tci_evidence *evidence, const struct w
           evidence->answers->said[of].text);
 }
 
-/* Of a finalization: not those are at fault who have not come to it, since they wait for a rank that
- * has. */
+/* Of a finalization: not those are at fault who have not come to it, since they wait for a rank
+ * that has. */
 static bool rule_on_finalized(const struct tci_evidence *evidence, struct tci_ruling *ruling)
 {
     const struct said *said = evidence->answers->said;

@@ -103,8 +103,8 @@ enum tci_notice_kind {
     TCI_NOTICE_END,    /* sender's operation `key` has failed with status; culprit, text say why */
     TCI_NOTICE_LOST,   /* rank `culprit` is lost; text says how that was seen */
     TCI_NOTICE_ASK,    /* calls of `key` differ: dispute.h.  To rank 0: rank `culprit` has made this
-                        * one; number: milliseconds left.  From rank 0: what has the receiver called?
-                        * status MISMATCH: the operation may not end well any more */
+                        * one; number: milliseconds left.  From rank 0: what has the receiver
+                        * called?  status MISMATCH: the operation may not end well any more */
     TCI_NOTICE_ANSWER, /* of rank `culprit` to that.  status: PENDING entered, OK finished,
                         * both with its call; CLOSED finished, the call is forgotten;
                         * NOT_INITIALIZED not entered; text: what was entered last and when */
