@@ -263,12 +263,18 @@ static void who_has_finalized_while_others_wait_for_it_is_named(void **state)
     said[1].due_ns = 1;
     expect(0, TC_REASON_NOT_ENTERED, "it waits for rank 1 in allreduce, tag 77: see what");
     evidence.is_last = true;
+    said[0].held_by = 1;
+    strcpy(said[0].held, said[0].text);
+    say(0, ENTERED, 1); /* it has come since, and so has rank 2, which waited for it */
+    said[0].is_late = true;
+    say(2, NOT_ENTERED, 0);
+    said[2].held_by = 0;
     expect(1, TC_REASON_NOT_ENTERED,
            "rank 1 has finalized the group, but rank 0 cannot yet: it waits for rank 1 in "
            "allreduce, tag 77, which rank 1 has not entered");
-    say(2, SILENT, NOBODY);
-    said[1].waits[1] = 2;
-    expect(2, TC_REASON_LOOP_STALLED, "rank 2 does not answer");
+    say(3, SILENT, NOBODY);
+    said[1].waits[1] = 3;
+    expect(3, TC_REASON_LOOP_STALLED, "rank 3 does not answer");
 }
 
 /* ---- Answers -------------------------------------------------------------------------------- */

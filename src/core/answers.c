@@ -3,6 +3,7 @@
 #include "core/answers.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/alloc.h"
 #include "core/waiting.h"
@@ -15,9 +16,11 @@ struct tci_answers *tci_answers_new(int size)
     if (answers == NULL)
         return NULL;
     answers->size = size;
-    for (int r = 0; r < size; r++)
+    for (int r = 0; r < size; r++) {
+        answers->said[r].held_by = -1;
         for (int w = 0; w < WAITS_MAX; w++)
             answers->said[r].waits[w] = -1;
+    }
     return answers;
 }
 
@@ -76,6 +79,10 @@ void tci_answers_note(struct tci_answers *answers, int rank, const struct tci_no
                                                           : FORGOTTEN;
     note_waits(answers, said, answer);
     snprintf(said->text, sizeof(said->text), "%.103s", answer->text);
+    if (said->what == NOT_ENTERED && said->waits[0] >= 0 && said->held_by < 0) {
+        said->held_by = said->waits[0];
+        memcpy(said->held, said->text, sizeof(said->held));
+    }
     if (said->what == ENTERED || said->what == FINISHED)
         count(answers, rank, &answer->call);
 }

@@ -26,6 +26,9 @@ struct said {
     int32_t waits[WAITS_MAX];
     uint64_t due_ns; /* its deadline, if it has asked why the operation does not end; else 0 */
     char text[104];  /* what it does, or has entered last */
+    /* For whom it waited in a call of its own when it said so first, with its text; -1: none. */
+    int32_t held_by;
+    char held[104];
 };
 
 struct tci_answers {

@@ -327,21 +327,21 @@ static void rule_on_slowness(const struct tci_evidence *evidence, const struct w
           evidence->answers->said[of].text);
 }
 
-/* Of a finalization: not those are at fault who have not come to it, since they wait for a rank
- * that has. */
+/* Of a finalization: not those are at fault who have not come to it, or only since they were asked,
+ * where they waited for a rank that had. */
 static bool rule_on_finalized(const struct tci_evidence *evidence, struct tci_ruling *ruling)
 {
     const struct said *said = evidence->answers->said;
 
     for (int r = 0; r < evidence->size && evidence->is_last; r++) {
-        int of = said[r].waits[0];
+        int of = said[r].held_by;
 
-        if (said[r].what != NOT_ENTERED || of < 0 || said[of].what != ENTERED)
+        if (of < 0 || said[of].what != ENTERED || said[of].is_late)
             continue;
         blame(ruling, of, TC_REASON_NOT_ENTERED,
               "rank %d has finalized the group, but rank %d cannot yet: %s, which rank %d has not "
               "entered",
-              of, r, said[r].text, of);
+              of, r, said[r].held, of);
         return true;
     }
     return false;
