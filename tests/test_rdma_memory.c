@@ -195,6 +195,10 @@ static void a_message_of_more_than_4_gib_comes_whole(void **state)
         printf("skipped: takes seconds, and minutes under valgrind\n");
         skip();
     }
+#if defined(__SANITIZE_THREAD__)
+    printf("skipped: the thread sanitizer keeps several times as much memory for it\n");
+    skip();
+#endif
     from = map_again_and_again(len, once);
     to = map_again_and_again(len, once);
     for (size_t i = 0; i < once; i++)
