@@ -64,6 +64,41 @@ static void a_path_that_is_away_for_a_moment_is_not_missed(void **state)
         }
 }
 
+static int told_away, told_back;
+
+static void count_line(tc_log_level_t level, const char *line, void *arg)
+{
+    (void)level;
+    (void)arg;
+    told_away += strstr(line, "has failed") != NULL;
+    told_back += strstr(line, "stands again") != NULL;
+}
+
+/* However many queue pairs were made in vain. */
+static void a_path_that_is_away_for_long_is_told_once_and_once_that_it_is_back(void **state)
+{
+    struct rdma_flow flow;
+
+    (void)state;
+    tc_log_set_sink(count_line, NULL);
+    tc_log_set_level(TC_LOG_INFO);
+    pair_open(&kinds[0]);
+    net_exchange(&pair, MIB, 1);
+    rdma_flow_start(&pair, &flow, 2);
+    fake_path(false);
+    while (net_stats(&pair, 0).breaks < 4 || net_stats(&pair, 1).breaks < 4)
+        net_turn(&pair);
+    assert_int_equal(told_back, 0);
+    fake_path(true);
+    rdma_flow_finish(&pair, &flow);
+    check_healed(1);
+    assert_int_equal(told_away, 2);
+    assert_int_equal(told_back, 2);
+    pair_close();
+    tc_log_set_level(TC_LOG_ERROR);
+    tc_log_set_sink(NULL, NULL);
+}
+
 /* A work request of either end fails: the device may have carried it out before, or not. */
 static void a_work_request_that_fails_is_neither_lost_nor_doubled(void **state)
 {
@@ -480,6 +515,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_path_that_is_away_for_a_moment_is_not_missed),
+        cmocka_unit_test(a_path_that_is_away_for_long_is_told_once_and_once_that_it_is_back),
         cmocka_unit_test(a_work_request_that_fails_is_neither_lost_nor_doubled),
         PAIR_CASE(a_queue_pair_may_fail_as_soon_as_it_is_made_again, kinds[0]),
         PAIR_CASE(a_queue_pair_may_fail_as_soon_as_it_is_made_again, kinds[1]),

@@ -46,6 +46,8 @@ void tci_rdma_heal_on(struct tci_rdma_link *link); /* both know what the other o
 void tci_rdma_on_heal(struct tci_rdma_link *link, enum tci_rdma_meeting what,
                       const struct tci_rdma_card *card);
 void tci_rdma_on_heal_timer(struct tci_timer *timer);
+/* A work request has ended well: a queue pair that was made again has shown that it stands. */
+void tci_rdma_heal_shown(struct tci_rdma_link *link);
 
 /* ---- stripe.c ---- */
 

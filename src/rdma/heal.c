@@ -156,6 +156,7 @@ static void note_try(struct tci_rdma_link *link)
     heal->since_ns = heal->begun_ns;
     heal->done = link->works_done;
     heal->tries = 0;
+    heal->is_told = true;
     tci_log(TC_LOG_INFO,
             "rank %u: the queue pair with rank %u has failed (device %s, port %u), and is made "
             "again: %s",
@@ -190,11 +191,17 @@ static void stand(struct tci_rdma_link *link)
     rdma->exec->ops->timer_clear(rdma->exec, &link->heal.timer);
     link->state = TCI_RDMA_NEAR;
     rdma->stats.heals++;
-    tci_log(link->heal.tries == 0 ? TC_LOG_INFO : TC_LOG_DEBUG,
-            "rank %u: the queue pair with rank %u stands again after %.1f ms", rdma->rank,
-            link->peer, (double)(now_ns(link) - link->heal.since_ns) / 1e6);
     tci_rdma_post_again(link);
     (void)tci_rdma_put(link, &head, NULL);
+}
+
+void tci_rdma_heal_shown(struct tci_rdma_link *link)
+{
+    if (!link->heal.is_told || link->state != TCI_RDMA_NEAR)
+        return;
+    link->heal.is_told = false;
+    tci_log(TC_LOG_INFO, "rank %u: the queue pair with rank %u stands again after %.1f ms",
+            link->rdma->rank, link->peer, (double)(now_ns(link) - link->heal.since_ns) / 1e6);
 }
 
 static void accept_card(struct tci_rdma_link *link, const struct tci_rdma_card *card)

@@ -344,6 +344,7 @@ void tci_rdma_on_done(struct tci_rdma_link *link, uint32_t index)
     while (link->flown != link->works_put && link->flown++ % TCI_RDMA_QUEUE != index) {
     }
     tci_rdma_retire(link);
+    tci_rdma_heal_shown(link);
 }
 
 void tci_rdma_retire(struct tci_rdma_link *link)

@@ -187,6 +187,7 @@ struct tci_rdma_link {
         uint64_t since_ns; /* … and the first of those since when nothing has arrived; 0: none */
         uint32_t done;     /* works_done, after the last one */
         unsigned tries;    /* since nothing has arrived */
+        bool is_told;      /* in the log: it has failed, and not yet that it stands again */
         struct tci_timer timer;
     } heal;
     bool is_uc;         /* the queue pair: nothing is acknowledged by devices */
