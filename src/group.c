@@ -100,7 +100,7 @@ static void part(tc_dist_ctx *group)
 }
 
 /* Whoever still runs something with this rank is not to take it for one that crashed, nor for the
- * one at fault where that is known. */
+ * one at fault where that has finalized, too: whoever has not come to that is not lost. */
 static void tell_why_it_leaves(tc_dist_ctx *group)
 {
     const struct tci_error *reason = &group->reason;
@@ -108,7 +108,7 @@ static void tell_why_it_leaves(tc_dist_ctx *group)
 
     snprintf(why, sizeof(why), "rank %d has finalized its group, and waits no longer: %.200s",
              group->comm.rank, reason->text);
-    tci_comm_tell_end(&group->comm, reason->reason == TC_REASON_NOT_ENTERED ? reason : NULL, why);
+    tci_comm_tell_end(&group->comm, reason->reason == TC_REASON_EXITED ? reason : NULL, why);
 }
 
 static void leave(tc_dist_ctx *group)

@@ -313,6 +313,40 @@ static void who_has_skipped_a_call_is_named_by_all_that_finalize(void **state)
     }
 }
 
+/* One finalizes while the others are not about to: it is the one that is gone, and they go on. */
+static void who_has_not_come_to_the_end_is_not_lost_by_that(void **state)
+{
+    (void)state;
+    for (int leaver = 0; leaver < 3; leaver++) {
+        tc_future *left, *shrunk[3];
+        tc_dist_ctx *next[3] = {NULL};
+        tc_config config;
+
+        tc_config_default(&config);
+        config.timeout_ms = 300;
+        live_before = tci_alloc_live();
+        world_open(&world, 3, &config);
+        left = tc_dist_finalize_async(world.group[leaver]);
+        world.group[leaver] = NULL;
+        settles(left, TC_ERR_TIMEOUT, leaver == 0 ? 1 : 0, "has not entered it");
+        for (int r = 0; r < 3; r++)
+            if (r != leaver)
+                settles(sum(r, 5, 10, NULL), TC_ERR_PEER_LOST, leaver, "has finalized its group");
+        for (int r = 0; r < 3; r++)
+            if (r != leaver)
+                shrunk[r] = tc_dist_shrink_async(world.group[r], &next[r]);
+        for (int r = 0; r < 3; r++) {
+            if (r == leaver)
+                continue;
+            settles(shrunk[r], TC_OK, 0, NULL);
+            assert_int_equal(tc_dist_world_size(next[r]), 2);
+            assert_int_equal(tc_dist_close(world.group[r]), TC_OK);
+            world.group[r] = next[r];
+        }
+        close_world();
+    }
+}
+
 static void a_call_that_a_finalized_rank_never_enters_says_so(void **state)
 {
     tc_options options = defaults();
@@ -463,6 +497,7 @@ int main(void)
         cmocka_unit_test(closing_a_group_fails_what_is_pending_here_and_there),
         cmocka_unit_test(a_rank_that_waits_no_longer_has_finalized_not_crashed),
         cmocka_unit_test(who_has_skipped_a_call_is_named_by_all_that_finalize),
+        cmocka_unit_test(who_has_not_come_to_the_end_is_not_lost_by_that),
         cmocka_unit_test(a_call_that_a_finalized_rank_never_enters_says_so),
         cmocka_unit_test(futures_outlive_a_shutdown_under_way),
         cmocka_unit_test(a_shutdown_ends_a_rendezvous),

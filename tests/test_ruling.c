@@ -269,7 +269,7 @@ static void who_has_finalized_while_others_wait_for_it_is_named(void **state)
     said[0].is_late = true;
     say(2, NOT_ENTERED, 0);
     said[2].held_by = 0;
-    expect(1, TC_REASON_NOT_ENTERED,
+    expect(1, TC_REASON_EXITED,
            "rank 1 has finalized the group, but rank 0 cannot yet: it waits for rank 1 in "
            "allreduce, tag 77, which rank 1 has not entered");
     say(3, SILENT, NOBODY);

@@ -338,7 +338,7 @@ static bool rule_on_finalized(const struct tci_evidence *evidence, struct tci_ru
 
         if (of < 0 || said[of].what != ENTERED || said[of].is_late)
             continue;
-        blame(ruling, of, TC_REASON_NOT_ENTERED,
+        blame(ruling, of, TC_REASON_EXITED,
               "rank %d has finalized the group, but rank %d cannot yet: %s, which rank %d has not "
               "entered",
               of, r, said[r].held, of);

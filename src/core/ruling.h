@@ -41,7 +41,7 @@ struct tci_ruling {
  *   other, and others hear both
  *   who is waited for, step by step,   LOOP_STALLED, or SLOW while data still moves
  *   and does not answer
- *   who has finalized, while another   NOT_ENTERED: what that one waits in
+ *   who has finalized, while another   EXITED
  *   one still waits for it in a call
  *   … and has not entered              NOT_ENTERED, or waits for futures to start after, or has
  *                                      entered only since it was asked
