@@ -148,6 +148,38 @@ static void who_never_calls_is_not_waited_for_too_long(void **state)
     }
 }
 
+/* A loop that has stood still reads what rank 0 has said meanwhile before it goes by what it has
+ * seen itself. */
+static void stand_still(uint32_t still, uint32_t odd, uint64_t at_us)
+{
+    struct sim_world *world = sim_world_new(4, NULL);
+    struct part parts[4];
+
+    for (uint32_t r = 0; r < 4; r++) {
+        parts[r] = (struct part){.world = world, .rank = r, .what = (int)(r == odd), .tag = 9};
+        sim_world_at(world, r, 2, call, &parts[r]);
+    }
+    sim_world_stall_at(world, still, at_us * TCI_NS_PER_US,
+                       (still == 0 ? 1300 : 2000) * TCI_NS_PER_MS);
+    sim_world_idle(world);
+    check(parts, 4, (int)odd, "after a pause");
+    sim_world_free(world);
+    for (uint32_t r = 0; r < 4; r++)
+        tc_future_release(parts[r].future);
+}
+
+static void who_has_stood_still_names_the_odd_rank_too(void **state)
+{
+    uint64_t live = tci_alloc_live();
+
+    (void)state;
+    for (uint32_t still = 0; still < 4; still++)
+        for (uint32_t odd = 0; odd < 2; odd++)
+            for (uint64_t at_us = 1; at_us < 60; at_us++)
+                stand_still(still, odd, at_us);
+    assert_int_equal(tci_alloc_live(), live);
+}
+
 /* ---- In real time ---------------------------------------------------------------------------- */
 
 static void over_sockets_the_odd_rank_is_named(void **state)
@@ -188,6 +220,7 @@ int main(void)
         cmocka_unit_test(whoever_comes_first_the_odd_rank_is_named),
         cmocka_unit_test(without_a_majority_all_go_by_the_lowest_rank),
         cmocka_unit_test(who_never_calls_is_not_waited_for_too_long),
+        cmocka_unit_test(who_has_stood_still_names_the_odd_rank_too),
         cmocka_unit_test(over_sockets_the_odd_rank_is_named),
     };
 

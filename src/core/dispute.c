@@ -14,11 +14,13 @@
 
 enum {
     DISPUTES_MAX = 1024, /* at once; an operation of another one is ended by its own rank */
-    TIME_MS_MAX = 1000,  /* for those that have not entered, so long as the deadline allows it */
+    TIME_MS_MAX = 950,   /* for those that have not entered, so long as the deadline allows it */
     TIME_MS_MIN = 100,
     ASK_MS_MIN = 1, /* until these are asked again; then twice as long, and so on */
     ASK_MS_MAX = 64,
-    RULING_MS = 500 /* after its time is up rank 0 has ruled */
+    RULING_MS = 450, /* after its time is up rank 0 has ruled */
+    /* Whose time is up reads first what came while its loop stood still. */
+    READ_MS = 50
 };
 
 struct dispute {
@@ -29,7 +31,8 @@ struct dispute {
     struct tci_call call; /* the first that was told */
     uint64_t end_ns;
     uint32_t ask_ms;
-    int met; /* whose call another rank has met: at fault where no two calls are unlike by now */
+    bool is_up; /* its time; what has come is still read */
+    int met;    /* whose call another rank has met: at fault where no two calls are unlike by now */
     struct tci_answers *answers; /* owned */
 };
 
@@ -159,6 +162,10 @@ static void on_time(struct tci_timer *timer)
 {
     struct dispute *it = tci_container_of(timer, struct dispute, timer);
 
+    if (!it->is_up && now(it->comm) >= it->end_ns) {
+        it->is_up = true;
+        it->end_ns = now(it->comm) + READ_MS * TCI_NS_PER_MS;
+    }
     it->ask_ms = tci_min(2 * it->ask_ms, ASK_MS_MAX);
     for (int r = 0; r < it->comm->size; r++)
         if (it->answers->said[r].what == NOT_ENTERED)
@@ -234,7 +241,8 @@ static struct tci_notice ask_of(const struct tci_op *op, int rank, const struct 
                                .call = *call};
 }
 
-void tci_dispute_expire(struct tci_op *op)
+/* Rank 0 is not asked, or has not said anything. */
+static void expire(struct tci_op *op)
 {
     struct tci_opinion mine = {op->args.call, 1, op->comm->rank};
     struct tci_opinion theirs = {op->met_call, 1, op->met};
@@ -244,6 +252,17 @@ void tci_dispute_expire(struct tci_op *op)
     tci_op_fail_with(op, TC_ERR_MISMATCH, tci_max(mine.first, theirs.first), true, "%s",
                      tci_mismatch_print(op->comm, is_lower ? &mine : &theirs,
                                         is_lower ? &theirs : &mine, text, sizeof(text)));
+}
+
+void tci_dispute_expire(struct tci_op *op)
+{
+    struct tci_exec *exec = op->comm->exec;
+    uint64_t at = now(op->comm) + READ_MS * TCI_NS_PER_MS;
+    bool was_up = op->is_up;
+
+    op->is_up = true;
+    if (was_up || exec->ops->timer_set(exec, &op->timer, at) != 0)
+        expire(op);
 }
 
 void tci_dispute_begin(struct tci_op *op, int peer, const struct tci_call *call)
@@ -258,7 +277,7 @@ void tci_dispute_begin(struct tci_op *op, int peer, const struct tci_call *call)
     op->met_call = *call;
     if (comm->size == 2 || op->args.peer != TCI_ALL_PEERS ||
         exec->ops->timer_set(exec, &op->timer, now(comm) + ms * TCI_NS_PER_MS) != 0) {
-        tci_dispute_expire(op);
+        expire(op);
     } else if (comm->rank != 0) {
         comm->transport->ops->notify(comm->transport, 0, &met, true);
         comm->transport->ops->notify(comm->transport, 0, &mine, true);

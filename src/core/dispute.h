@@ -31,7 +31,7 @@ void tci_disputes_end(struct tci_comm *comm);
 
 /* A peer has made another call than this operation, which is held. */
 void tci_dispute_begin(struct tci_op *op, int peer, const struct tci_call *call);
-/* Rank 0 has not said anything about it. */
+/* Its timer rings: rank 0 has not said anything about it. */
 void tci_dispute_expire(struct tci_op *op);
 /* An operation has ended, whatever the cause. */
 void tci_dispute_close(struct tci_comm *comm, const struct tci_key *key);

@@ -522,7 +522,7 @@ static void prepare(struct tci_op *op, struct tci_comm *comm)
     op->told_ns = op->asked_ns = 0;
     op->live = op->trace_names = op->live_cells = op->old_cells = op->tries = 0;
     op->is_traced = op->is_marked = false;
-    op->is_enrolled = op->is_shown = op->is_warned = op->is_asked = op->is_held = false;
+    op->is_enrolled = op->is_shown = op->is_warned = op->is_asked = op->is_held = op->is_up = false;
     op->asked = op->judge = op->met = -1;
     op->after = NULL;
     op->error.pub = (tc_error){.status = TC_OK};

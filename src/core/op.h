@@ -142,6 +142,7 @@ struct tci_op {
     bool is_warned;       /* the log says whom it waits for; without a deadline, again and again */
     bool is_asked;        /* somebody was asked to say why it does not end: inquest.h */
     bool is_held;         /* calls of it differ: it will fail */
+    bool is_up;           /* of such a one: the time for that; see dispute.c */
     int32_t asked, judge; /* the last that was asked, and who finds it out; -1: nobody so far */
     uint32_t tries;       /* how many were asked */
     uint64_t asked_ns;
