@@ -211,6 +211,49 @@ static void a_loan_is_not_read_in_the_turn_that_it_comes_in(void **state)
     net_close(&net);
 }
 
+/* A peer that has as much to say as a turn takes in, turn by turn, keeps nothing of another's
+ * waiting, whichever of the two is the first in a turn. */
+static void read_beside_a_peer_that_never_pauses(int turns_before)
+{
+    enum { TURNS = 8, EACH = TCI_SHM_BATCH };
+    static struct net_message sends[TURNS][EACH], recvs[TURNS][EACH];
+    struct net_message met[2], met_in[2], bulk, bulk_in;
+    struct net net;
+
+    net_open(&net, 3, 65536);
+    for (uint32_t r = 0; r < 2; r++) {
+        net_recv(&net, &met_in[r], 0, r + 1, 8, 1000);
+        net_send(&net, &met[r], r + 1, 0, 8, 1000);
+        net_finish(&net, &met[r], TC_OK);
+        net_finish(&net, &met_in[r], TC_OK);
+    }
+    net_recv(&net, &bulk_in, 0, 2, 9, BULK);
+    for (int turn = 0; turn < TURNS; turn++) {
+        if (turn == turns_before)
+            net_send(&net, &bulk, 2, 0, 9, BULK);
+        for (int i = 0; i < EACH; i++) {
+            net_recv(&net, &recvs[turn][i], 0, 1, 100 + (uint64_t)i, 8);
+            net_send(&net, &sends[turn][i], 1, 0, 100 + (uint64_t)i, 8);
+        }
+        assert_true(tci_shm_poll(&tci_shm_of(net.nodes[0].transport)->source, EACH) > 0);
+    }
+    assert_int_not_equal(bulk_in.xfer.room[TCI_ROOM_DONE], 0);
+    for (int i = 0; i < TURNS * EACH; i++) {
+        net_finish(&net, &sends[i / EACH][i % EACH], TC_OK);
+        net_finish(&net, &recvs[i / EACH][i % EACH], TC_OK);
+    }
+    net_finish(&net, &bulk, TC_OK);
+    net_finish(&net, &bulk_in, TC_OK);
+    net_close(&net);
+}
+
+static void a_loan_is_read_beside_a_peer_that_never_pauses(void **state)
+{
+    (void)state;
+    for (int turns_before = 0; turns_before < 4; turns_before++)
+        read_beside_a_peer_that_never_pauses(turns_before);
+}
+
 /* ---- How what is copied is stored ---- */
 
 static void send_and_look(struct net *net, unsigned count, size_t len)
@@ -276,7 +319,8 @@ static int run_reading(void)
     const struct CMUnitTest urgent[] = {
         cmocka_unit_test(bulk_stands_back_for_what_is_urgent),
         cmocka_unit_test(bulk_stands_back_for_nothing_else),
-        cmocka_unit_test(a_loan_is_not_read_in_the_turn_that_it_comes_in)};
+        cmocka_unit_test(a_loan_is_not_read_in_the_turn_that_it_comes_in),
+        cmocka_unit_test(a_loan_is_read_beside_a_peer_that_never_pauses)};
     const struct CMUnitTest stores[] = {cmocka_unit_test(both_ways_to_store_are_tried)};
     int failed;
 

@@ -365,11 +365,12 @@ unsigned tci_shm_poll(struct tci_source *source, unsigned budget)
     if (shm->is_armed)
         wake_up(shm);
     shm->awaited.ended = INT_MIN;
-    for (at = shm->near.next; at != &shm->near && work < budget; at = next) {
+    for (at = shm->near.next; at != &shm->near; at = next) {
         struct tci_shm_link *link = tci_container_of(at, struct tci_shm_link, near_link);
 
         next = at->next;
-        work += poll_link(link, budget);
+        if (work < budget)
+            work += poll_link(link, budget);
         is_reading = is_reading || !tci_list_is_empty(&link->pulls);
     }
     /* What has come goes first, once: to read a piece takes long. */
