@@ -323,7 +323,7 @@ static void who_has_not_come_to_the_end_is_not_lost_by_that(void **state)
         tc_config config;
 
         tc_config_default(&config);
-        config.timeout_ms = 300;
+        config.timeout_ms = 1500; /* the others have to agree in it, too */
         live_before = tci_alloc_live();
         world_open(&world, 3, &config);
         left = tc_dist_finalize_async(world.group[leaver]);

@@ -66,6 +66,9 @@ tc_status_t world_wait(struct world *world, tc_future *future)
     return tc_future_test(future);
 }
 
+/* To form a group: short deadlines of a test are for what it does then. */
+enum { FORM_MS = 60 * 1000 };
+
 void world_open(struct world *world, int size, const tc_config *config)
 {
     tc_future *futures[WORLD_MAX];
@@ -89,6 +92,7 @@ void world_open(struct world *world, int size, const tc_config *config)
         options.rank = r;
         options.rendezvous_url = size > 1 ? url : NULL;
         options.listen_fd = r == 0 ? fd : -1;
+        options.timeout_ms = FORM_MS;
         futures[r] = tc_dist_init_async(world->context[r], &options, &world->group[r]);
     }
     for (int r = 0; r < size; r++) {
