@@ -205,6 +205,34 @@ static void a_short_stall_only_delays(void **state)
 
 /* ---- Losses --------------------------------------------------------------------------------- */
 
+/* What a link could not carry it sends again, small messages and large ones, in their order. */
+static void a_silence_that_is_lifted_only_delays(void **state)
+{
+    static const size_t counts[] = {10, COUNT};
+
+    (void)state;
+    for (size_t c = 0; c < TCI_LEN(counts); c++)
+        for (int is_delay = 0; is_delay < 2; is_delay++) {
+            void (*set)(struct sim_world * world, uint32_t from, uint32_t to, uint64_t at_ns,
+                        uint64_t ns) = is_delay ? sim_world_delay_at : sim_world_break_at;
+            struct scene scene;
+
+            scene_open(&scene, 5, 1000);
+            for (uint32_t r = 0; r < 5; r++) {
+                if (r != 3) {
+                    set(scene.world, r, 3, 0, TCI_NEVER);
+                    set(scene.world, r, 3, 200 * TCI_NS_PER_MS, 0);
+                }
+                start_sum(&scene, r, 1, counts[c]);
+            }
+            run(&scene);
+            assert_true(scene.world->clock.now_ns >= 200 * TCI_NS_PER_MS);
+            for (uint32_t r = 0; r < 5; r++)
+                assert_int_equal(tc_future_test(scene.futures[r]), TC_OK);
+            scene_close(&scene);
+        }
+}
+
 static void cancel_future(void *future)
 {
     tc_future_cancel(future);
@@ -533,6 +561,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_enters_late_is_told_how_it_ended),
         cmocka_unit_test(a_loop_that_stands_still_is_named),
         cmocka_unit_test(a_short_stall_only_delays),
+        cmocka_unit_test(a_silence_that_is_lifted_only_delays),
         cmocka_unit_test(the_end_of_a_rank_does_not_overtake_what_it_has_told),
         cmocka_unit_test(a_rank_that_is_killed_is_named_by_every_survivor),
         cmocka_unit_test(a_broken_link_ends_the_group_for_all),

@@ -447,8 +447,8 @@ static bool has_fault(const struct run *run, enum fault_kind kind)
     return false;
 }
 
-/* A delay sets anew how long messages take, also where a silence has set that none come: then some
- * are lost, and the path carries again. */
+/* A delay sets anew how long messages take, also where a silence has set that none come: then those
+ * that were held up come late, and the path carries again. */
 static bool is_lifted(const struct run *run, const struct fault *only)
 {
     for (int f = 0; f < run->fault_count; f++) {
@@ -572,7 +572,7 @@ static void one_run(uint64_t seed)
 static void whatever_happens_all_ends_in_time_and_the_right_rank_is_named(void **state)
 {
     static const uint64_t counts[] = {300, 2000, 100000};
-    static const uint64_t found[] = {13259, 13552, 16427, 24223, 61883, 64598, 1071109, 1026566};
+    const uint64_t found[] = {13259, 13552, 16427, 24223, 61883, 64598, 1071109, 1026566, 1097274};
     const char *given = getenv("TCDIST_SIM_SEED");
 
     (void)state;

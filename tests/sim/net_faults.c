@@ -97,6 +97,7 @@ void sim_net_delay(struct sim_net *net, uint32_t from, uint32_t to, uint64_t lon
         node->longer_ns = calloc(net->size, sizeof(*node->longer_ns));
     TC_ASSERT(node->longer_ns != NULL);
     node->longer_ns[to] = longer_ns;
+    sim_release(net, from, to);
 }
 
 void sim_net_slow(struct sim_net *net, uint32_t rank, uint64_t longer_ns)
@@ -111,12 +112,17 @@ uint64_t sim_whole_ns(const struct sim_net *net, uint32_t from, uint32_t to)
     return net->whole_ns == NULL ? 0 : net->whole_ns[(size_t)from * net->size + to];
 }
 
-bool sim_is_broken(const struct sim_net *net, uint32_t from, uint32_t to)
+bool sim_is_silent(const struct sim_net *net, uint32_t from, uint32_t to)
 {
     const uint64_t *longer_ns = net->nodes[from].longer_ns;
 
-    return sim_whole_ns(net, from, to) > net->clock->now_ns ||
+    return sim_whole_ns(net, from, to) == TCI_NEVER ||
            (longer_ns != NULL && longer_ns[to] == TCI_NEVER);
+}
+
+bool sim_is_broken(const struct sim_net *net, uint32_t from, uint32_t to)
+{
+    return sim_whole_ns(net, from, to) > net->clock->now_ns || sim_is_silent(net, from, to);
 }
 
 /* As long as it takes until a host gives up, and a second at random, as its timers stand. */
@@ -133,6 +139,7 @@ void sim_net_break(struct sim_net *net, uint32_t from, uint32_t to, uint64_t spa
         net->whole_ns = calloc((size_t)net->size * net->size, sizeof(*net->whole_ns));
     TC_ASSERT(net->whole_ns != NULL);
     net->whole_ns[(size_t)from * net->size + to] = span_ns == TCI_NEVER ? TCI_NEVER : now + span_ns;
+    sim_release(net, from, to);
     if (span_ns < net->config.silent_after_ns)
         return;
     lose_later(&net->nodes[from], to, silence_ns(net), TC_REASON_MACHINE_SILENT,

@@ -22,10 +22,10 @@ struct sim_half {
 
 enum sim_kind { SIM_DATA, SIM_CREDIT, SIM_WANT, SIM_NOTICE };
 
-/* On its way, or waiting at its receiver for its other half. */
+/* On its way, held up at its sender by a silence, or waiting at its receiver for its other half. */
 struct sim_msg {
     struct sim_event event;
-    struct tci_list in_node, in_bucket;
+    struct tci_list in_node, in_bucket; /* early or held; in_bucket: early */
     struct tci_key key;
     struct tci_call call;
     struct sim_node *to;
@@ -44,6 +44,7 @@ struct sim_node {
     uint32_t rank;
     struct tci_list live;        /* halves */
     struct tci_list early;       /* messages */
+    struct tci_list held;        /* messages whose path carries nothing, in their order */
     struct sim_half *queue;      /* for the adapter: by priority, then by time … */
     struct sim_half *queue_last; /* … its end, or NULL */
     struct sim_half *sending;
@@ -100,6 +101,8 @@ void sim_send(struct sim_node *node, struct sim_half *half);
 void sim_tell(struct sim_node *node, uint32_t peer, struct sim_msg *msg);
 /* How long the first byte travels. */
 uint64_t sim_travel_ns(struct sim_net *net, uint32_t from, uint32_t to);
+/* A path has changed: what it holds up leaves, or is held up again. */
+void sim_release(struct sim_net *net, uint32_t from, uint32_t to);
 bool sim_is_lost(const struct sim_node *node, uint32_t peer);
 /* All are linked with rank 0; the others where something has been sent or is to be received. */
 void sim_link(struct sim_node *node, uint32_t peer);
@@ -107,7 +110,8 @@ bool sim_is_linked(const struct sim_node *node, uint32_t peer);
 
 /* net_faults.c: a rank has ended, and this one will see it. */
 void sim_lose_dead(struct sim_node *node, uint32_t peer);
-/* Whether nothing gets through, and until when. */
+/* Whether nothing gets through, for good or until when. */
+bool sim_is_silent(const struct sim_net *net, uint32_t from, uint32_t to);
 bool sim_is_broken(const struct sim_net *net, uint32_t from, uint32_t to);
 uint64_t sim_whole_ns(const struct sim_net *net, uint32_t from, uint32_t to);
 

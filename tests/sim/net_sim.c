@@ -115,36 +115,55 @@ static void reached(struct sim_event *event)
     sim_clock_add(node->net->clock, end, event);
 }
 
-/* Messages of a pair of ranks arrive in the order in which they leave. */
+/* Messages of a pair of ranks arrive in the order in which they leave.  Those whose path carries
+ * nothing are held up: a link, which is reliable, sends them again when it carries. */
 static void depart(struct sim_node *from, uint32_t to, struct sim_msg *msg, uint64_t begin_ns)
 {
     struct sim_net *net = from->net;
-    uint64_t at = begin_ns + sim_travel_ns(net, from->rank, to);
+    uint64_t at;
 
-    if (from->longer_ns != NULL) {
-        if (from->longer_ns[to] == TCI_NEVER) {
-            sim_msg_free(net, msg);
-            return;
-        }
-        at += from->longer_ns[to];
+    msg->from = from->rank;
+    msg->to = &net->nodes[to];
+    if (sim_is_silent(net, from->rank, to)) {
+        tci_list_add(&from->held, &msg->in_node);
+        return;
     }
+    at = begin_ns + sim_travel_ns(net, from->rank, to);
+    if (from->longer_ns != NULL)
+        at += from->longer_ns[to];
     if ((net->config.jitter > 0 || from->longer_ns != NULL) && from->last_ns == NULL) {
         from->last_ns = calloc(net->size, sizeof(*from->last_ns));
         TC_ASSERT(from->last_ns != NULL);
     }
     if (from->last_ns != NULL)
         at = from->last_ns[to] = tci_max(at, from->last_ns[to]);
-    if (sim_is_broken(net, from->rank, to)) {
-        if (sim_whole_ns(net, from->rank, to) == TCI_NEVER) {
-            sim_msg_free(net, msg);
-            return;
-        }
+    if (sim_is_broken(net, from->rank, to))
         at = sim_whole_ns(net, from->rank, to) + sim_travel_ns(net, from->rank, to);
-    }
-    msg->from = from->rank;
-    msg->to = &net->nodes[to];
     msg->event = (struct sim_event){.exec = msg->to->exec, .fn = reached};
     sim_clock_add(net->clock, at, &msg->event);
+}
+
+/* A link that has been given up, or whose end is no more, sends nothing again. */
+void sim_release(struct sim_net *net, uint32_t from, uint32_t to)
+{
+    struct sim_node *node = &net->nodes[from];
+    bool is_gone = node->is_dead || node->is_closed || sim_is_lost(node, to);
+    struct tci_list *at, *next;
+
+    if (sim_is_silent(net, from, to))
+        return;
+    for (at = node->held.next; at != &node->held; at = next) {
+        struct sim_msg *msg = tci_container_of(at, struct sim_msg, in_node);
+
+        next = at->next;
+        if (msg->to != &net->nodes[to])
+            continue;
+        tci_list_del(&msg->in_node);
+        if (is_gone)
+            sim_msg_free(net, msg);
+        else
+            depart(node, to, msg, net->clock->now_ns);
+    }
 }
 
 void sim_tell(struct sim_node *node, uint32_t peer, struct sim_msg *msg)
@@ -461,6 +480,7 @@ struct sim_net *sim_net_new(struct sim_clock *clock, struct sim_exec *execs, uin
         node->left = (struct sim_event){.exec = &execs[r], .fn = all_left};
         tci_list_init(&node->live);
         tci_list_init(&node->early);
+        tci_list_init(&node->held);
     }
     return net;
 }
@@ -473,7 +493,12 @@ struct tci_transport *sim_net_transport(struct sim_net *net, uint32_t rank)
 static void free_queue(struct sim_node *node)
 {
     struct sim_half *half;
+    struct tci_list *first;
 
+    while ((first = tci_list_first(&node->held)) != NULL) {
+        tci_list_del(first);
+        sim_msg_free(node->net, tci_container_of(first, struct sim_msg, in_node));
+    }
     if (node->sending != NULL)
         free(node->sending);
     while ((half = node->queue) != NULL) {

@@ -50,7 +50,7 @@ void sim_net_cut(struct sim_net *net, uint32_t a, uint32_t b);
 void sim_net_break(struct sim_net *net, uint32_t from, uint32_t to, uint64_t span_ns);
 
 /* From now on messages from one rank to another take so much longer; TCI_NEVER: they do not arrive,
- * and nobody sees that. */
+ * and nobody sees that, until they are to take less: then those that were held up leave. */
 void sim_net_delay(struct sim_net *net, uint32_t from, uint32_t to, uint64_t longer_ns);
 /* From now on a rank's processor takes so much longer for each message. */
 void sim_net_slow(struct sim_net *net, uint32_t rank, uint64_t longer_ns);
