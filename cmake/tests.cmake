@@ -159,7 +159,7 @@ foreach(source IN LISTS test_sources)
 endforeach()
 
 # Code of the tools that is tried without one.
-foreach(name test_facts test_hosts)
+foreach(name test_facts test_hosts test_processors)
     target_link_libraries(${name} PRIVATE tools_shared)
 endforeach()
 

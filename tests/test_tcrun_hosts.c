@@ -118,6 +118,32 @@ static void ranks_are_repeated_on_each_host(void **state)
     tool_close(&run);
 }
 
+/* Each host's own ranks share what it has: here it is one and the same. */
+static void ranks_are_bound_on_each_host(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL,
+               TCRUN("--bind=cores", "--verbose", "sh", "-c",
+                     "echo $HOST $(sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status)"));
+    tool_finish(&run);
+
+    assert_int_equal(run.exit_code, 0);
+    for (unsigned rank = 0; rank < 3; rank++) {
+        const char *host = rank < 2 ? "one" : "two";
+        char start[64], line[512];
+        const char *list;
+
+        snprintf(start, sizeof start, "tcrun: %s: rank %u is bound to processors ", host, rank);
+        tool_errs(&run, start);
+        list = strstr(run.err.data, start) + strlen(start);
+        snprintf(line, sizeof line, "[%u] %s %.*s\n", rank, host, (int)strcspn(list, "\n"), list);
+        tool_says(&run, line);
+    }
+    tool_close(&run);
+}
+
 static void programs_of_mlx_and_torch_know_theirs(void **state)
 {
     struct tool_run run;
@@ -499,6 +525,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_of_several_hosts_know_their_place),
         cmocka_unit_test(ranks_are_repeated_on_each_host),
+        cmocka_unit_test(ranks_are_bound_on_each_host),
         cmocka_unit_test(programs_of_mlx_and_torch_know_theirs),
         cmocka_unit_test(programs_of_mlx_on_nccl_know_theirs),
         cmocka_unit_test(devices_that_tcrun_was_given_are_shared_out),

@@ -15,6 +15,7 @@ _tcdist_values()
             { "$tool" "$2" '?' 2>&1 || true; } | sed -n "s/.*; there are \(.*\), and all$/\1, all/p" | tr -d ,
         ;;
     --backend) echo any ring tcp shm rdma gloo jaccl jaccl-ring nccl ;;
+    --bind) echo cores none ;;
     --stdin) echo all 0 none ;;
     --key) echo auto ;;
     --over) echo any ethernet thunderbolt ;;
@@ -28,7 +29,7 @@ _tcdist_takes_value()
 {
     case $1 in
     -n | -p | --env | --cwd | --hosts | --hostfile | --ssh | --rendezvous | --key | --backend | \
-        --stdin | --timeline | --ranks | --repeat-hosts | --connections-per-ip | \
+        --bind | --stdin | --timeline | --ranks | --repeat-hosts | --connections-per-ip | \
         --starting-port | --nccl-port | --python | --remote-tcrun | --timeout-kill | --heartbeat | --connect-timeout)
         return 0
         ;;

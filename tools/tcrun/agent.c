@@ -32,7 +32,8 @@ struct agent {
     char *block; /* owned; what the order points into */
     struct order order;
     struct launched *ranks; /* owned; one a rank of the order; sock is -1 when its guard is gone */
-    char *traces;           /* owned; NULL: none */
+    struct processors processors;
+    char *traces;                     /* owned; NULL: none */
     char *files[ORDER_FILES_MAX + 2]; /* owned; NAME=VALUE, NULL at the end */
     struct pollfd *fds;               /* owned */
 };
@@ -121,6 +122,16 @@ static int enter_folder(struct agent *agent)
     return error;
 }
 
+static void tell_share(struct agent *agent, unsigned rank, struct share share)
+{
+    char *list = processors_text(&agent->processors, share), text[512];
+
+    (void)snprintf(text, sizeof text, "rank %u is bound to processors %.400s", rank,
+                   list != NULL ? list : "of its own");
+    free(list);
+    say(agent, text);
+}
+
 static int start_rank(struct agent *agent, unsigned index)
 {
     const struct order *order = &agent->order;
@@ -134,8 +145,15 @@ static int start_rank(struct agent *agent, unsigned index)
         .input = has_input ? LAUNCH_PIPE : LAUNCH_NO_INPUT,
     };
     struct launched *rank = &agent->ranks[index];
-    int error = launch_rank(&launch, rank);
+    int error;
 
+    if (order->binds) {
+        launch.processors = &agent->processors;
+        launch.share = processors_share(&agent->processors, index, order->rank_count);
+        if (order->tells)
+            tell_share(agent, order->ranks[index].rank, launch.share);
+    }
+    error = launch_rank(&launch, rank);
     if (error != 0)
         return error;
     tunnel_attach(&agent->tunnel, index, TUNNEL_OUT, rank->out);
@@ -152,6 +170,8 @@ static void start_ranks(struct agent *agent)
 
     if (error == 0)
         error = make_files(agent);
+    if (error == 0 && agent->order.binds)
+        error = processors_read(&agent->processors);
     launch_raise_limit(count, &agent->inherited);
     for (unsigned i = 0; i < count; i++) {
         agent->ranks[i].sock = -1;
@@ -322,6 +342,7 @@ static void agent_fini(struct agent *agent)
     for (size_t i = 0; agent->files[i] != NULL; i++)
         free(agent->files[i]);
     free(agent->traces);
+    processors_fini(&agent->processors);
     order_fini(&agent->order);
     free(agent->block);
     free(agent->ranks);

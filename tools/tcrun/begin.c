@@ -118,6 +118,28 @@ static enum launch_input input_of(const struct job *job, unsigned rank)
     return LAUNCH_PIPE;
 }
 
+static void tell_share(struct job *job, unsigned rank, struct share share)
+{
+    char *text = processors_text(&job->processors, share);
+
+    output_say(&job->output, "rank %u is bound to processors %s", rank,
+               text != NULL ? text : "of its own");
+    free(text);
+}
+
+/* Its part of what all ranks of this host have. */
+static void give_share(struct job *job, unsigned index, struct launch *launch)
+{
+    const struct world *world = &job->options->world;
+    const struct place *place = &world->places[index];
+
+    launch->processors = &job->processors;
+    launch->share = processors_share(&job->processors, place->local_rank,
+                                     world->machines[place->machine].ranks);
+    if (job->options->is_verbose)
+        tell_share(job, index, launch->share);
+}
+
 static int start_rank(struct job *job, unsigned index)
 {
     struct rank *rank = &job->ranks[index];
@@ -130,8 +152,11 @@ static int start_rank(struct job *job, unsigned index)
         .listener = index == 0 ? job->rendezvous.fd : -1,
         .input = input_of(job, index),
     };
-    int error = env == NULL ? ENOMEM : launch_rank(&launch, &rank->at);
+    int error;
 
+    if (job->options->bind == BIND_CORES)
+        give_share(job, index, &launch);
+    error = env == NULL ? ENOMEM : launch_rank(&launch, &rank->at);
     variables_free(env);
     if (error != 0)
         return error;
@@ -166,6 +191,8 @@ static void start_ranks(struct job *job)
 {
     int error = make_files(job);
 
+    if (error == 0 && job->options->bind == BIND_CORES)
+        error = processors_read(&job->processors);
     for (unsigned i = 0; i < job->options->ranks; i++) {
         struct guard_message message = {.event = GUARD_FORK_FAILED};
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "link.h"
+#include "processors.h"
 #include "quote.h"
 #include "remote.h"
 #include "rendezvous.h"
@@ -31,6 +32,25 @@ static bool is_secret(const char *setting)
     return len >= 4 && strncmp(setting + len - 4, "_KEY", 4) == 0;
 }
 
+/* What is bound here can be bound by hand, too; how others' processors lie is known there alone. */
+static bool print_share(const struct options *options, const struct place *place)
+{
+    unsigned of = options->world.machines[place->machine].ranks;
+    struct processors processors;
+    char *text;
+
+    if (options->bind == BIND_NONE || !options->world.machines[place->machine].is_local)
+        return true;
+    if (processors_read(&processors) != 0)
+        return false;
+    text = processors_text(&processors, processors_share(&processors, place->local_rank, of));
+    if (text != NULL)
+        printf(" taskset --cpu-list %s", text);
+    free(text);
+    processors_fini(&processors);
+    return text != NULL;
+}
+
 static bool print_rank(const struct options *options, unsigned rank, const char *url,
                        const char *cwd)
 {
@@ -48,6 +68,7 @@ static bool print_rank(const struct options *options, unsigned rank, const char 
             is_good = print_word(*at);
     }
     variables_free(env);
+    is_good = is_good && print_share(options, &options->world.places[rank]);
     for (char **at = options->command; is_good && *at != NULL; at++)
         is_good = print_word(*at);
     printf("\n");
@@ -67,6 +88,8 @@ static bool print_machine(const struct options *options, const struct machine *m
     printf("host %s:", machine->name);
     for (char **at = command; is_good && *at != NULL; at++)
         is_good = print_word(*at);
+    if (options->bind == BIND_CORES)
+        printf(" # which binds each rank to its share of the cores there");
     printf("\n");
     remote_free_command(command);
     return is_good;

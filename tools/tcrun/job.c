@@ -268,6 +268,7 @@ static void close_job(struct job *job)
         collect_remove(job->traces);
     for (size_t i = 0; job->files[i] != NULL; i++)
         free(job->files[i]);
+    processors_fini(&job->processors);
     free(job->traces);
     free(job->links);
     free(job->ranks);

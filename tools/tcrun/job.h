@@ -56,6 +56,7 @@ struct job {
     struct input input;
     struct link *links; /* owned; one for each other host */
     unsigned link_count;
+    struct processors processors; /* of this host, where its ranks are bound */
     char *traces; /* owned; a folder for the traces of all; NULL: none are collected */
     char *files[ORDER_FILES_MAX + 2]; /* owned; variables for files of this host; NULL at the end */
     struct rank *ranks;               /* owned; options->ranks places */

@@ -58,6 +58,16 @@ static bool set_descriptors(const struct launch *launch, const struct ends *ends
     return launch->listener < 0 || fcntl(launch->listener, F_SETFD, 0) == 0;
 }
 
+/* A rank that can't be bound is slower, and right. */
+static void bind_to_share(const struct launch *launch)
+{
+    int error = processors_bind(launch->processors, launch->share);
+
+    if (error != 0)
+        dprintf(STDERR_FILENO, "tcrun: this rank is not bound to its processors: %s\n",
+                strerror(error));
+}
+
 /* Runs in the process that becomes the rank; returns only when it can't. */
 static void start_rank(void *arg)
 {
@@ -67,6 +77,8 @@ static void start_rank(void *arg)
 
     set_environment(launch);
     if (set_descriptors(launch, start->ends)) {
+        if (launch->processors != NULL)
+            bind_to_share(launch);
         setrlimit(RLIMIT_NOFILE, &inherited->files);
         sigaction(SIGPIPE, &inherited->sigpipe, NULL);
         sigaction(SIGCHLD, &inherited->sigchld, NULL);

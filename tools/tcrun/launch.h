@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "processors.h"
+
 /* What tcrun inherited and changed for itself; ranks get it back. */
 struct inherited {
     sigset_t mask;
@@ -31,6 +33,9 @@ struct launch {
     char *const *more_env; /* further ones, as env; NULL: none */
     int listener; /* the listening socket of the rendezvous, which the rank inherits; -1: none */
     enum launch_input input;
+    const struct processors
+        *processors; /* of which the rank has its share; NULL: it is not bound */
+    struct share share;
 };
 
 /* The launcher's ends of a rank; the caller owns them. */

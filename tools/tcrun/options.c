@@ -19,6 +19,7 @@ enum { BEAT_SECONDS = 3, CONNECT_SECONDS = 30 };
 enum {
     KEY_ENV = 256,
     KEY_CWD,
+    KEY_BIND,
     KEY_RENDEZVOUS,
     KEY_NO_PREFIX,
     KEY_TIMEOUT_KILL,
@@ -56,6 +57,10 @@ static const struct argp_option argp_options[] = {
     {"hostfile", KEY_HOSTFILE, "FILE", 0, "Run the ranks on the hosts that FILE lists", 0},
     {"repeat-hosts", KEY_REPEAT, "N", 0,
      "Multiply the number of ranks on each host by N (default: 1)", 0},
+    {"bind", KEY_BIND, "cores|none", 0,
+     "Keep each rank of a host to an equal share of the cores that tcrun may use there (default: "
+     "none)",
+     0},
     {"cwd", KEY_CWD, "DIR", 0, "Run the ranks in DIR", 0},
     {"ssh", KEY_SSH, "COMMAND", 0,
      "Reach other hosts by COMMAND, which may include options (default: ssh)", 0},
@@ -178,6 +183,13 @@ static void parse_input(struct options *options, const char *arg, struct argp_st
         argp_error(state, "'%s' is not one of all, 0 and none", arg);
 }
 
+static void parse_bind(struct options *options, const char *arg, struct argp_state *state)
+{
+    if (strcmp(arg, "cores") != 0 && strcmp(arg, "none") != 0)
+        argp_error(state, "'%s' is not one of cores and none", arg);
+    options->bind = strcmp(arg, "cores") == 0 ? BIND_CORES : BIND_NONE;
+}
+
 /* Options about hosts. */
 static error_t parse_host_option(int key, char *arg, struct argp_state *state)
 {
@@ -190,6 +202,9 @@ static error_t parse_host_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_REPEAT:
         options->repeat = parse_number(arg, RANKS_MAX, "number of ranks", state);
+        return 0;
+    case KEY_BIND:
+        parse_bind(options, arg, state);
         return 0;
     case KEY_CONNECTIONS:
         options->connections = parse_number(arg, CONNECTIONS_MAX, "number of connections", state);

@@ -12,6 +12,9 @@
 
 enum { CONNECTIONS_MAX = 8, STARTING_PORT = 32323 }; /* of tcdist; as mlx.launch */
 
+/* Which processors the ranks of a host may use. */
+enum bind_mode { BIND_NONE, BIND_CORES };
+
 /* Which ranks read tcrun's standard input. */
 enum input_mode { INPUT_ALL, INPUT_FIRST, INPUT_NONE };
 
@@ -20,6 +23,7 @@ struct options {
     struct hosts hosts;
     struct world world; /* which rank is where */
     unsigned repeat;
+    enum bind_mode bind;
     unsigned connections;   /* for each address of a rank */
     unsigned starting_port; /* the first of those that programs other than tcdist's listen at */
     const char *backend;    /* NULL: any */

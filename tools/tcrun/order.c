@@ -13,7 +13,9 @@ enum {
     FLAG_TRACES = 4,
     FLAG_LISTENER = 8,
     FLAG_FIRST = 16,
-    FLAGS = 31,
+    FLAG_BINDS = 32,
+    FLAG_TELLS = 64,
+    FLAGS = 127,
     RANKS_MAX = 65535
 };
 
@@ -57,7 +59,8 @@ static void put_order(struct writer *writer, const struct order *order)
     put_number(writer, (order->needs_cwd ? FLAG_CWD : 0) | (order->has_input ? FLAG_INPUT : 0) |
                            (order->keeps_traces ? FLAG_TRACES : 0) |
                            (order->has_listener ? FLAG_LISTENER : 0) |
-                           (order->first_alone ? FLAG_FIRST : 0));
+                           (order->first_alone ? FLAG_FIRST : 0) | (order->binds ? FLAG_BINDS : 0) |
+                           (order->tells ? FLAG_TELLS : 0));
     put_text(writer, order->cwd);
     put_texts(writer, order->command);
     put_number(writer, order->file_count);
@@ -151,6 +154,8 @@ bool order_read(struct order *order, char *block, size_t len)
         return false;
     flags = get_number(&reader, FLAGS);
     order->first_alone = (flags & FLAG_FIRST) != 0;
+    order->binds = (flags & FLAG_BINDS) != 0;
+    order->tells = (flags & FLAG_TELLS) != 0;
     order->needs_cwd = (flags & FLAG_CWD) != 0;
     order->has_input = (flags & FLAG_INPUT) != 0;
     order->keeps_traces = (flags & FLAG_TRACES) != 0;

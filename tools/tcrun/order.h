@@ -31,6 +31,8 @@ struct order {
     bool has_input;    /* they read what the tunnel brings */
     bool first_alone;  /* only the first one does */
     bool keeps_traces; /* files of traces are wanted */
+    bool binds;        /* each to its share of the processors */
+    bool tells;        /* and it is said to which */
     bool has_listener; /* the first one inherits the socket that the agent listens at */
     struct order_file files[ORDER_FILES_MAX];
     unsigned file_count;

@@ -265,6 +265,8 @@ static void start(struct relay *relay, const char *url)
         .needs_cwd = options->cwd != NULL,
         .has_input = options->input == INPUT_ALL ||
                      (options->input == INPUT_FIRST && relay->link->ranks[0] == 0),
+        .binds = options->bind == BIND_CORES,
+        .tells = options->is_verbose,
         .keeps_traces = relay->link->traces != NULL,
         .has_listener = relay->link->ranks[0] == 0 && options->rendezvous == NULL,
     };

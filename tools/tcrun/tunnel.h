@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 enum {
-    TUNNEL_VERSION = 1,
+    TUNNEL_VERSION = 2,
     TUNNEL_WINDOW = 65536,      /* of a pipe: as STREAM_BYTES */
     TUNNEL_FRAME_MAX = 32 << 20 /* an order with long lists of hosts and variables */
 };
