@@ -61,8 +61,8 @@ tcdist_choose(src/net/iface_list.c src/net/iface_list_posix.c
 tcdist_choose(src/net/socket.c src/net/socket_posix.c
     "netinet/tcp.h;sys/socket.h" "accept4;SOCK_NONBLOCK;SOCK_CLOEXEC;TCP_KEEPIDLE;TCP_CONGESTION")
 tcdist_choose(src/net/shm_region.c src/net/shm_region_posix.c
-    "fcntl.h;sched.h;sys/mman.h;sys/syscall.h;sys/uio.h;unistd.h"
-    "memfd_create;F_ADD_SEALS;pipe2;process_vm_readv;sched_getaffinity;SYS_pidfd_open")
+    "fcntl.h;sys/mman.h;sys/syscall.h;sys/uio.h;unistd.h"
+    "memfd_create;F_ADD_SEALS;pipe2;process_vm_readv;SYS_pidfd_open")
 
 # Where a send cannot be told to raise no signal, sockets are (src/net/socket_posix.c).
 check_symbol_exists(MSG_NOSIGNAL sys/socket.h TCDIST_SYSTEM_MSG_NOSIGNAL)

@@ -17,6 +17,7 @@
 #include "group.h"
 #include "key.h"
 #include "layout.h"
+#include "loop/sched.h"
 #include "names.h"
 #include "near.h"
 #include "net/shm.h"
@@ -206,7 +207,7 @@ static void place(const struct tci_agreed *agreed, const struct tci_hosts *hosts
     tci_figures_default(figures);
     figures->eager_bytes = agreed->eager_bytes;
     figures->is_wired = (agreed->tune & WIRED) != 0;
-    if (agreed->cores > 1)
+    if (agreed->cores > 0)
         tci_figures_share(figures, per_host > 0 ? per_host : size, agreed->cores);
 }
 
@@ -356,6 +357,12 @@ static void stand_alone(struct join *join, const struct tci_agreed *agreed)
         stand(join, &(struct way){transport, transport}, agreed, NULL);
 }
 
+/* One is also what is said where it is not known. */
+static uint16_t own_cores(unsigned cores)
+{
+    return cores > 1 ? (uint16_t)tci_min(cores, UINT16_MAX) : 0;
+}
+
 static bool is_wired(const struct join *join)
 {
     return join->carrier == TCI_CARRY_TCP ||
@@ -383,14 +390,15 @@ static void begin(struct tci_task *task)
         .keyring = join->keyring,
         .deadline_ns = TCI_NEVER};
 
-    boot.mine = (struct tci_agreed){
-        .segment_bytes = config->segment_bytes,
-        .eager_bytes = config->eager_bytes,
-        .numerics = (uint8_t)config->numerics,
-        .check = (uint8_t)config->check,
-        .tune = (uint8_t)((unsigned)tci_config_tune(config) | (join->identity != NULL ? NAMED : 0) |
-                          (is_wired(join) ? WIRED : 0)),
-        .cores = (uint16_t)tci_min(tci_loop_cores(tci_loop_of(exec)), UINT16_MAX)};
+    boot.mine = (struct tci_agreed){.segment_bytes = config->segment_bytes,
+                                    .eager_bytes = config->eager_bytes,
+                                    .numerics = (uint8_t)config->numerics,
+                                    .check = (uint8_t)config->check,
+                                    .tune = (uint8_t)((unsigned)tci_config_tune(config) |
+                                                      (join->identity != NULL ? NAMED : 0) |
+                                                      (is_wired(join) ? WIRED : 0)),
+                                    .cores = own_cores(tci_loop_cores(tci_loop_of(exec)))};
+    boot.cpus = tci_sched_cpus();
     if (config->algorithm != NULL)
         snprintf(boot.mine.algorithm, sizeof(boot.mine.algorithm), "%s", config->algorithm);
     if (join->options.world_size == 1) {

@@ -58,6 +58,7 @@ static void check_group(int size)
         assert_int_equal(result->agreed.segment_bytes, 1000);
         assert_int_equal(result->agreed.eager_bytes, 7);
         assert_int_equal(result->agreed.numerics, 1);
+        assert_int_equal(result->agreed.cores, size + 1); /* each has two, one with the next */
         assert_string_equal(result->agreed.algorithm, "ring-0");
         assert_int_equal(result->local_ranks, size);
         tci_sock_local(result->listener, &bound);

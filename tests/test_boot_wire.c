@@ -19,7 +19,8 @@ enum { SIZE = 3, TABLE_LEN = TCI_BOOT_TABLE_FIXED + SIZE * TCI_BOOT_TABLE_EACH }
 
 static struct tci_boot_join some_join(void)
 {
-    struct tci_boot_join join = {.size = 8, .rank = 5, .host = 0x0123456789abcdefu};
+    struct tci_boot_join join = {
+        .size = 8, .rank = 5, .host = 0x0123456789abcdefu, .cpus = {{[0] = 5, [15] = 1ull << 63}}};
 
     assert_true(tci_addr_from_text("10.0.0.7", 4100, &join.addr));
     return join;
@@ -173,6 +174,7 @@ static void a_join_is_read_back_or_refused(void **state)
     assert_int_equal(back.size, 8);
     assert_int_equal(back.rank, 5);
     assert_int_equal(back.host, join.host);
+    assert_memory_equal(&back.cpus, &join.cpus, sizeof join.cpus);
     assert_true(tci_addr_is_equal(&back.addr, &join.addr));
 
     for (size_t bit = 0; bit < 8 * sizeof bytes; bit++) {
@@ -233,7 +235,8 @@ static void a_row_is_read_back_or_refused(void **state)
                                                  .tune = 13,
                                                  .cores = 1027,
                                                  .algorithm = "ring"},
-                                      .is_ring = true};
+                                      .is_ring = true,
+                                      .cpus = {{[1] = 6, [15] = 7}}};
     uint8_t bytes[TCI_BOOT_ROW_LEN], again[TCI_BOOT_ROW_LEN];
     struct tci_boot_row to;
 
@@ -249,6 +252,7 @@ static void a_row_is_read_back_or_refused(void **state)
     assert_int_equal(to.agreed.cores, 1027);
     assert_string_equal(to.agreed.algorithm, "ring");
     assert_true(to.is_ring);
+    assert_memory_equal(&to.cpus, &from.cpus, sizeof to.cpus);
 
     /* What is accepted says all that its bytes say. */
     for (size_t bit = 0; bit < 8 * sizeof bytes; bit++) {

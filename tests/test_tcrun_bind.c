@@ -15,9 +15,12 @@
 #include <cmocka.h>
 
 #include "support/tool_run.h"
+#include "tcdist/tcdist.h"
 
 #define TCRUN(...) ((const char *const[]){"tcrun", __VA_ARGS__, NULL})
 #define SHOW       "sed", "-n", "s/^Cpus_allowed_list:.//p", "/proc/self/status"
+
+static const char *self_path; /* this program, which plays a rank when told so */
 
 /* Those that this test may use. */
 static unsigned cpus[CPU_SETSIZE], count;
@@ -144,22 +147,61 @@ static void it_is_said_and_shown_who_has_what(void **state)
     tool_close(&run);
 }
 
+/* Four on two processors share them, though each has but one. */
+static void bound_ranks_know_that_they_share(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    need(2);
+    run_on(&run, 2,
+           TCRUN("-n", "4", "--bind", "cores", "--backend", "tcp", self_path, "--algorithm"));
+    assert_int_equal(tool_count(run.out.data, "] centralized\n"), 4);
+    tool_close(&run);
+
+    run_on(&run, 2,
+           TCRUN("-n", "2", "--bind", "cores", "--backend", "tcp", self_path, "--algorithm"));
+    assert_int_equal(tool_count(run.out.data, "] oneshot\n"), 2);
+    tool_close(&run);
+}
+
 static void another_word_is_refused(void **state)
 {
     (void)state;
     tool_refuses(TCRUN("-n", "2", "--bind", "sockets", "true"));
 }
 
-int main(void)
+/* A rank: how small sums are made. */
+static int say_algorithm(void)
 {
+    tc_context *context;
+    tc_dist_ctx *group;
+
+    if (tc_init(&context) != TC_OK || tc_dist_init_env(context, &group) != TC_OK)
+        return 1;
+    puts(tc_algorithm(group, "allreduce", 1, TC_DTYPE_F32, TC_REDUCE_SUM, NULL));
+    (void)tc_dist_finalize(group);
+    tc_shutdown(context);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static char self[4096];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_have_one_processor_each),
         cmocka_unit_test(more_ranks_than_processors_share_them),
         cmocka_unit_test(where_there_is_one_processor_all_have_it),
         cmocka_unit_test(unbound_ranks_may_use_all_that_tcrun_may),
         cmocka_unit_test(it_is_said_and_shown_who_has_what),
+        cmocka_unit_test(bound_ranks_know_that_they_share),
         cmocka_unit_test(another_word_is_refused),
     };
 
+    if (argc > 1 && strcmp(argv[1], "--algorithm") == 0)
+        return say_algorithm();
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+        return 1;
+    self_path = self;
     return cmocka_run_group_tests(tests, find_processors, NULL);
 }

@@ -14,6 +14,11 @@ unsigned tci_sched_cores(void)
     return cores < 1 ? 1 : (unsigned)cores;
 }
 
+struct tci_cpus tci_sched_cpus(void)
+{
+    return (struct tci_cpus){{0}};
+}
+
 void tci_sched_name(pthread_t thread, const char *name)
 {
     (void)thread;

@@ -131,6 +131,14 @@ unsigned tci_boot_count_local(const struct tci_boot_result *result)
     return count;
 }
 
+void tci_boot_count_cores(struct tci_boot *boot)
+{
+    unsigned cores = tci_cpus_count(&boot->cpus);
+
+    if (cores > 0)
+        boot->result.agreed.cores = (uint16_t)tci_min(cores, UINT16_MAX);
+}
+
 /* ---- The result ------------------------------------------------------------------------------ */
 
 void tci_boot_result_fini(struct tci_boot_result *result)
@@ -447,6 +455,7 @@ struct tci_boot *tci_boot_start(struct tci_loop *loop, const struct tci_boot_con
     boot->timer.fn = on_timer;
     boot->has_labels = config->labels != NULL;
     boot->meeting = config->meeting;
+    boot->cpus = config->cpus;
     boot->meeting.ports = config->meeting.ports > 1 ? config->meeting.ports : 1;
     boot->text = tci_strdup(config->url);
     if (config->interfaces != NULL)

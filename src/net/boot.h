@@ -4,6 +4,7 @@
 #define TCI_BOOT_H
 
 #include "loop/loop.h"
+#include "loop/sched.h"
 #include "meet/meet.h"
 #include "net/addr.h"
 #include "net/keyring.h"
@@ -21,7 +22,7 @@ struct tci_agreed {
     uint8_t numerics;   /* tc_numerics_t, resolved */
     uint8_t check;      /* tc_check_t, resolved */
     uint8_t tune;       /* enum tci_tune of algo/measure.h */
-    uint16_t cores;     /* of rank 0; 0: not known */
+    uint16_t cores;     /* that ranks of rank 0's host have together; 0: not known */
     char algorithm[23]; /* "" : choose */
 };
 
@@ -50,6 +51,7 @@ struct tci_boot_config {
     uint64_t deadline_ns;   /* TCI_NEVER: none */
     bool is_patient;        /* others may come that late: what waiting seldom mends is borne, too */
     struct tci_agreed mine;
+    struct tci_cpus cpus; /* where this rank may run */
     struct tci_meeting meeting;
     struct tci_keyring *keyring; /* shared; NULL: nobody has to prove anything */
     const uint64_t

@@ -116,6 +116,7 @@ void tci_guest_tell_all(struct tci_root *root)
 
     if (!root->boot.has_labels)
         memcpy(result->labels, result->hosts, (size_t)result->size * sizeof *result->labels);
+    tci_boot_count_cores(&root->boot);
     tci_boot_head_encode(TCI_BOOT_TABLE, len, root->table);
     tci_boot_table_encode(result, root->table + TCI_BOOT_HEAD);
     for (int rank = 1; rank < result->size; rank++) {
@@ -220,6 +221,8 @@ static void welcome(struct tci_guest *guest, const struct tci_boot_join *join)
     result->addrs[rank] = join->addr;
     tci_addr_adopt_scope(&result->addrs[rank], &local);
     result->hosts[rank] = join->host;
+    if (join->host == result->hosts[0])
+        tci_cpus_add(&root->boot.cpus, &join->cpus);
 
     if (!tci_boot_conn_send(&guest->conn, root->welcome, sizeof root->welcome))
         lose(guest, strerror(errno));

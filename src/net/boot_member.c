@@ -168,6 +168,7 @@ static void join(struct tci_member *member)
         .rank = (uint32_t)result->rank,
         .host = result->hosts[result->rank],
         .release = TCI_RELEASE,
+        .cpus = member->boot.cpus,
     };
 
     memcpy(join.job, member->boot.meeting.job, TCI_GROUP_ID);

@@ -38,7 +38,8 @@ struct tci_boot {
     struct tci_url url;
     struct tci_meeting meeting;
     struct tci_place place;
-    char *interfaces; /* owned; or NULL */
+    struct tci_cpus cpus; /* of this rank; of rank 0, of all of its host that have come */
+    char *interfaces;     /* owned; or NULL */
     uint64_t start_ns, deadline_ns;
     struct tci_timer timer; /* armed from start to finish, so that to move it takes no memory */
     uint64_t wake_ns;       /* when on_timer is to be called */
@@ -53,6 +54,8 @@ struct tci_boot {
     struct tci_boot_result result;
 };
 
+/* All of rank 0's host have come: so many cores they have together. */
+void tci_boot_count_cores(struct tci_boot *boot);
 uint64_t tci_boot_now(struct tci_boot *boot);
 /* Call on_timer at this time, and not at another. */
 void tci_boot_wake(struct tci_boot *boot, uint64_t at_ns);

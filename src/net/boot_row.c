@@ -113,6 +113,21 @@ static void refuse(struct row *row, int rank, const char *text)
     fail(row);
 }
 
+/* Each rank has heard the same of all. */
+static void count_cores(struct row *row)
+{
+    row->boot.cpus = (struct tci_cpus){{0}};
+    for (int rank = 0; rank < row->boot.result.size; rank++) {
+        const uint8_t *record = row->records + (size_t)rank * RECORD;
+        struct tci_boot_row said;
+
+        if (row->boot.result.hosts[rank] == row->boot.result.hosts[0] &&
+            tci_boot_row_decode(record + TCI_BOOT_HEAD, &said) == TC_OK)
+            tci_cpus_add(&row->boot.cpus, &said.cpus);
+    }
+    tci_boot_count_cores(&row->boot);
+}
+
 static void finish_if_done(struct row *row)
 {
     struct tci_boot_result *result = &row->boot.result;
@@ -129,6 +144,7 @@ static void finish_if_done(struct row *row)
         if (row->peers[rank] != NULL)
             tci_boot_hand_over(&row->boot, rank, &row->peers[rank]->conn);
     result->local_ranks = tci_boot_count_local(result);
+    count_cores(row);
     /* Descriptors are of this machine: the hosts are what they are. */
     memcpy(result->labels, result->hosts, (size_t)result->size * sizeof *result->labels);
     row->is_over = true;
@@ -407,7 +423,8 @@ static bool write_own(struct row *row)
                                .rank = (uint32_t)result->rank,
                                .host = result->hosts[result->rank],
                                .agreed = result->agreed,
-                               .is_ring = result->is_ring};
+                               .is_ring = result->is_ring,
+                               .cpus = row->boot.cpus};
 
     if (result->rank == 0 && !tci_random(result->group_id, sizeof result->group_id))
         return false;

@@ -13,12 +13,14 @@
  *
  *   head      0 magic[8]   8 version   10 type   11 zero   12 length of the body
  *   JOIN      0 size   4 rank   8 address[32]   40 host   48 release   52 zero   56 job[16]
+ *             72 cpus[128]
  *   TABLE     0 group id[16]   16 size   20 tune   21 zero   22 cores   24 segment bytes
  *             32 eager bytes   40 numerics   41 algorithm[23]
  *             64 { address[32]   host   label } a rank
  *   REFUSE    0 status   4 rank at fault   8 text
  *   ROW       0 size   4 rank   8 host   16 group id[16]   32 segment bytes   40 eager bytes
  *             48 numerics   49 algorithm[23]   72 ring or not   73 tune   74 cores   76 zero
+ *             80 cpus[128]
  */
 /* The last of enum tci_tune, which this floor does not see, and the bits above: ranks have
  * identities; those of one host are linked over TCP. */
@@ -97,6 +99,18 @@ tc_status_t tci_boot_head_decode(const uint8_t *bytes, struct tci_boot_head *hea
 
 /* ---- Bodies ---------------------------------------------------------------------------------- */
 
+static void put_cpus(const struct tci_cpus *cpus, uint8_t *bytes)
+{
+    for (int k = 0; k < TCI_CPUS / 64; k++)
+        tci_put_number(bytes + (size_t)8 * (size_t)k, cpus->words[k], 8);
+}
+
+static void get_cpus(const uint8_t *bytes, struct tci_cpus *cpus_out)
+{
+    for (int k = 0; k < TCI_CPUS / 64; k++)
+        cpus_out->words[k] = tci_get_number(bytes + (size_t)8 * (size_t)k, 8);
+}
+
 void tci_boot_join_encode(const struct tci_boot_join *join, uint8_t *bytes)
 {
     tci_put_number(bytes, join->size, 4);
@@ -106,6 +120,7 @@ void tci_boot_join_encode(const struct tci_boot_join *join, uint8_t *bytes)
     tci_put_number(bytes + 48, join->release, 4);
     tci_put_number(bytes + 52, 0, 4);
     memcpy(bytes + 56, join->job, TCI_GROUP_ID);
+    put_cpus(&join->cpus, bytes + 72);
 }
 
 tc_status_t tci_boot_join_decode(const uint8_t *bytes, struct tci_boot_join *join_out)
@@ -122,6 +137,7 @@ tc_status_t tci_boot_join_decode(const uint8_t *bytes, struct tci_boot_join *joi
     if (tci_get_number(bytes + 52, 4) != 0)
         return TC_ERR_TRANSPORT;
     memcpy(join.job, bytes + 56, TCI_GROUP_ID);
+    get_cpus(bytes + 72, &join.cpus);
     *join_out = join;
     return TC_OK;
 }
@@ -179,6 +195,7 @@ void tci_boot_row_encode(const struct tci_boot_row *row, uint8_t *bytes)
     bytes[72] = row->is_ring;
     tci_put_number(bytes + 73, row->agreed.tune, 1);
     tci_put_number(bytes + 74, row->agreed.cores, 2);
+    put_cpus(&row->cpus, bytes + 80);
 }
 
 tc_status_t tci_boot_row_decode(const uint8_t *bytes, struct tci_boot_row *row_out)
@@ -195,6 +212,7 @@ tc_status_t tci_boot_row_decode(const uint8_t *bytes, struct tci_boot_row *row_o
         return TC_ERR_TRANSPORT;
     row.agreed.tune = bytes[73];
     row.agreed.cores = (uint16_t)tci_get_number(bytes + 74, 2);
+    get_cpus(bytes + 80, &row.cpus);
     memcpy(row.group_id, bytes + 16, TCI_GROUP_ID);
     *row_out = row;
     return TC_OK;

@@ -12,7 +12,7 @@
 
 /* Changes with every change of a body.  The head, the bodies of REFUSE and DENY, and where JOIN has
  * the release, never change. */
-enum { TCI_BOOT_VERSION = 3 };
+enum { TCI_BOOT_VERSION = 4 };
 
 /* Of the library: those of one major and minor number work together. */
 #define TCI_RELEASE                                                                                \
@@ -41,10 +41,10 @@ enum tci_boot_type {
 
 enum {
     TCI_BOOT_HEAD = 16,
-    TCI_BOOT_JOIN_LEN = 72,
+    TCI_BOOT_JOIN_LEN = 72 + TCI_CPUS / 8,
     TCI_BOOT_TABLE_FIXED = 64,
     TCI_BOOT_TABLE_EACH = TCI_ADDR_WIRE + 16,
-    TCI_BOOT_ROW_LEN = 80,
+    TCI_BOOT_ROW_LEN = 80 + TCI_CPUS / 8,
     TCI_BOOT_OFFER_LEN = 232,
     TCI_BOOT_ANSWER_LEN = 296,
     TCI_BOOT_PROOF_LEN = 40,
@@ -67,6 +67,7 @@ struct tci_boot_join {
     uint64_t host;
     uint32_t release;          /* TCI_RELEASE */
     uint8_t job[TCI_GROUP_ID]; /* that it means to be of; zero: none is named */
+    struct tci_cpus cpus;      /* where it may run; none: not known */
 };
 
 struct tci_boot_row {
@@ -75,6 +76,7 @@ struct tci_boot_row {
     uint8_t group_id[TCI_GROUP_ID]; /* of rank 0; zero elsewhere */
     struct tci_agreed agreed;       /* that of rank 0 counts */
     bool is_ring;                   /* it has descriptors to its neighbours alone */
+    struct tci_cpus cpus;           /* as in a JOIN */
 };
 
 /* A head and no body, for WELCOME, READY, GO and PING; or the head of what follows. */

@@ -170,10 +170,10 @@ struct tci_shm {
     tc_context *context;
     uint32_t rank, size;
     bool may_read;
-    size_t eager_max;                 /* longer messages are lent */
-    uint64_t cpus[TCI_SHM_CPUS / 64]; /* where it and those it is linked with may run */
-    bool *is_local;                   /* owned: ranks that may share memory; NULL: none */
-    struct tci_shm_link **links;      /* owned, `size`; NULL in it: never needed */
+    size_t eager_max;            /* longer messages are lent */
+    struct tci_cpus cpus;        /* where it and those it is linked with may run */
+    bool *is_local;              /* owned: ranks that may share memory; NULL: none */
+    struct tci_shm_link **links; /* owned, `size`; NULL in it: never needed */
     struct tci_list near;
     struct tci_match *match; /* owned; made with the first link */
     struct tci_pool earlies, pulls, sendings;

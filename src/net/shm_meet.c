@@ -104,25 +104,18 @@ static bool make_token(struct tci_shm_link *link)
  * one: what counts is where all of them together may run. */
 static void show_cpus(struct tci_shm_link *link, int side)
 {
-    uint64_t own[TCI_SHM_CPUS / 64] = {0};
+    struct tci_cpus own = tci_sched_cpus();
 
-    tci_shm_own_cpus(own);
-    for (int word = 0; word < TCI_SHM_CPUS / 64; word++) {
-        link->region->cpus[side][word] |= own[word];
-        link->shm->cpus[word] |= own[word];
-    }
+    tci_cpus_add(&link->region->cpus[side], &own);
+    tci_cpus_add(&link->shm->cpus, &own);
 }
 
 static void see_cpus(struct tci_shm_link *link, int side)
 {
     struct tci_shm *shm = link->shm;
-    unsigned count = 0;
 
-    for (int word = 0; word < TCI_SHM_CPUS / 64; word++) {
-        shm->cpus[word] |= link->region->cpus[side][word];
-        count += (unsigned)__builtin_popcountll(shm->cpus[word]);
-    }
-    tci_loop_see_cores(shm->loop, count);
+    tci_cpus_add(&shm->cpus, &link->region->cpus[side]);
+    tci_loop_see_cores(shm->loop, tci_cpus_count(&shm->cpus));
 }
 
 static void drop_region(struct tci_shm_link *link)

@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -153,17 +152,6 @@ bool tci_shm_region_is(const struct tci_shm_region *region, const uint8_t *token
 int tci_shm_watch_process(pid_t pid)
 {
     return (int)syscall(SYS_pidfd_open, pid, 0);
-}
-
-void tci_shm_own_cpus(uint64_t set[TCI_SHM_CPUS / 64])
-{
-    cpu_set_t own;
-
-    if (sched_getaffinity(0, sizeof(own), &own) != 0)
-        return;
-    for (int cpu = 0; cpu < TCI_SHM_CPUS; cpu++)
-        if (CPU_ISSET(cpu, &own))
-            set[cpu / 64] |= UINT64_C(1) << (cpu % 64);
 }
 
 ssize_t tci_shm_read(pid_t pid, uint64_t addr, void *to, size_t len)

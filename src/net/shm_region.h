@@ -5,10 +5,11 @@
 
 #include <sys/types.h>
 
+#include "loop/sched.h"
 #include "net/shm.h"
 #include "net/shm_ring.h"
 
-enum { TCI_SHM_CPUS = 1024, TCI_SHM_TOKEN = 16, TCI_SHM_VERSION = 2, TCI_SHM_RINGS_AT = 4096 };
+enum { TCI_SHM_TOKEN = 16, TCI_SHM_VERSION = 2, TCI_SHM_RINGS_AT = 4096 };
 
 /* What lies at the beginning of a region; the rings follow at TCI_SHM_RINGS_AT.  Way and ring 0 go
  * from the rank that has made the region to the other one. */
@@ -17,7 +18,7 @@ struct tci_shm_region {
     uint8_t token[TCI_SHM_TOKEN];  /* told over the link that the two ranks have anyway … */
     uint8_t answer[TCI_SHM_TOKEN]; /* … and the other's, who shows with it that it sees this */
     struct tci_shm_way ways[2];
-    uint64_t cpus[2][TCI_SHM_CPUS / 64]; /* where the maker may run, and the other */
+    struct tci_cpus cpus[2]; /* where the maker may run, and the other */
 };
 
 /* Memory of a descriptor that cannot shrink: whoever maps it need not fear for its pages.  It has
@@ -41,9 +42,6 @@ struct tci_shm_region *tci_shm_region_new(const uint8_t *token, int *fd_out);
 /* Whether it is such a region, with this token. */
 bool tci_shm_region_is(const struct tci_shm_region *region, const uint8_t *token);
 size_t tci_shm_region_bytes(void);
-
-/* Add the processors that this process may run on to the set. */
-void tci_shm_own_cpus(uint64_t set[TCI_SHM_CPUS / 64]);
 
 /* Read another process's memory: what was read, up to `len`; -1 with errno. */
 ssize_t tci_shm_read(pid_t pid, uint64_t addr, void *to, size_t len);

@@ -84,11 +84,6 @@ size_t tci_shm_region_bytes(void)
     return TCI_SHM_RINGS_AT + 2 * (size_t)TCI_SHM_RING;
 }
 
-void tci_shm_own_cpus(uint64_t set[TCI_SHM_CPUS / 64])
-{
-    (void)set;
-}
-
 ssize_t tci_shm_read(pid_t pid, uint64_t addr, void *to, size_t len)
 {
     (void)pid;

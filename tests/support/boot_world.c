@@ -144,6 +144,9 @@ bool boot_world_start_at(int place, int rank, int size, int fd, uint64_t timeout
     *mine = (struct tci_agreed){
         .segment_bytes = 1000 + (uint64_t)rank, .eager_bytes = 7, .numerics = 1};
     (void)snprintf(mine->algorithm, sizeof mine->algorithm, "ring-%d", rank % 1000);
+    /* Bound to two processors, one of which the next rank has, too. */
+    for (int cpu = rank; cpu <= rank + 1 && rank >= 0; cpu++)
+        beginning.config.cpus.words[cpu / 64 % (TCI_CPUS / 64)] |= UINT64_C(1) << (cpu % 64);
     tci_loop_call(boot_loop, start_now, &beginning);
     return boot_places[place].boot != NULL;
 }

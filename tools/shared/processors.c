@@ -44,7 +44,8 @@ int processors_read(struct processors *processors)
     *processors = (struct processors){.count = 0};
     if (error != 0)
         return error;
-    processors->at = calloc((size_t)CPU_COUNT_S(CPU_ALLOC_SIZE(room), set), sizeof(struct processor));
+    processors->at =
+        calloc((size_t)CPU_COUNT_S(CPU_ALLOC_SIZE(room), set), sizeof(struct processor));
     for (unsigned i = 0; i < room && processors->at != NULL; i++)
         if (CPU_ISSET_S(i, CPU_ALLOC_SIZE(room), set))
             processors->at[processors->count++].number = i;
