@@ -142,7 +142,7 @@ static void ranks_have_whole_cores_while_there_are_enough(void **state)
     processors_fini(&processors);
 }
 
-static void then_processors_and_then_they_share_them(void **state)
+static void then_processors_and_then_one_in_turn(void **state)
 {
     struct processors processors;
 
@@ -152,9 +152,10 @@ static void then_processors_and_then_they_share_them(void **state)
     gets(&processors, 0, 16, "0");
     gets(&processors, 1, 16, "8");
     gets(&processors, 15, 16, "15");
-    for (unsigned rank = 0; rank < 2; rank++) {
+    for (unsigned rank = 0; rank < 32; rank += 16) {
         gets(&processors, rank, 32, "0");
-        gets(&processors, 30 + rank, 32, "15");
+        gets(&processors, rank + 1, 32, "8");
+        gets(&processors, rank + 15, 32, "15");
     }
     processors_fini(&processors);
 }
@@ -171,7 +172,8 @@ static void of_a_part_of_the_machine_all_is_used(void **state)
     gets(&processors, 0, 3, "4");
     gets(&processors, 1, 3, "3");
     gets(&processors, 2, 3, "5");
-    gets(&processors, 4, 5, "5");
+    gets(&processors, 3, 5, "4");
+    gets(&processors, 4, 5, "3");
     processors_fini(&processors);
 }
 
@@ -217,7 +219,7 @@ int main(void)
         cmocka_unit_test(one_rank_has_all),
         cmocka_unit_test(two_ranks_have_a_node_each),
         cmocka_unit_test(ranks_have_whole_cores_while_there_are_enough),
-        cmocka_unit_test(then_processors_and_then_they_share_them),
+        cmocka_unit_test(then_processors_and_then_one_in_turn),
         cmocka_unit_test(of_a_part_of_the_machine_all_is_used),
         cmocka_unit_test(where_nothing_is_said_each_is_a_core),
         cmocka_unit_test(a_process_is_bound_to_its_share_alone),

@@ -87,7 +87,7 @@ static void ranks_have_one_processor_each(void **state)
     tool_close(&run);
 }
 
-/* Neighbours are together. */
+/* Neighbours are apart. */
 static void more_ranks_than_processors_share_them(void **state)
 {
     struct tool_run run;
@@ -97,7 +97,7 @@ static void more_ranks_than_processors_share_them(void **state)
     run_on(&run, 2, TCRUN("-n", "4", "--bind", "cores", SHOW));
 
     for (unsigned rank = 0; rank < 4; rank++)
-        has(&run, rank, cpus[rank / 2]);
+        has(&run, rank, cpus[rank % 2]);
     tool_close(&run);
 }
 

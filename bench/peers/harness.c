@@ -57,7 +57,7 @@ static const struct argp_option options[] = {
     {"sizes", KEY_SIZES, "BYTES,...", 0, "measure these sizes alone, of those that a set has", 0},
     {"sets", KEY_SETS, "NAME,...", 0,
      "all_reduce, collectives, types, many, urgent, overlap, waiting, or all (all_reduce)", 0},
-    {"pin", KEY_PIN, NULL, 0, "keep each rank on one processor, if there are enough", 0},
+    {"pin", KEY_PIN, NULL, 0, "keep each rank on one processor, dealt out in turn", 0},
     {"control", KEY_CONTROL, "FILE", 0,
      "a file that the ranks share, for ranks that are started "
      "by others",
@@ -212,11 +212,11 @@ void harness_open(struct harness *harness)
         harness->control = map_control(harness);
     for (size_t at = 0; at < sizeof(struct harness_control); at += 4096)
         (void)((volatile char *)harness->control)[at];
-    if (harness->is_pinned && !harness->is_crowded) {
+    if (harness->is_pinned) {
         cpu_set_t set;
 
         CPU_ZERO(&set);
-        CPU_SET((size_t)harness->rank, &set);
+        CPU_SET((size_t)(harness->rank % processors), &set);
         sched_setaffinity(0, sizeof set, &set);
     }
     harness->memory_len = harness->bytes_max;

@@ -84,7 +84,7 @@ struct harness {
     size_t bytes_max;         /* --max-bytes: larger sizes are left out */
     const char *sizes;        /* --sizes: those alone, with commas; NULL: all */
     unsigned sets;            /* --sets, a bit each */
-    bool is_pinned;           /* --pin: each rank keeps to one processor, if there are enough */
+    bool is_pinned;           /* --pin: each rank keeps to one processor */
     bool is_crowded;          /* more ranks than processors: waiting gives the processor away */
     const char *control_path; /* --control */
     struct harness_control *control; /* owned, to the end of the process */

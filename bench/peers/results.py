@@ -4,12 +4,16 @@
 import collections
 import csv
 import fnmatch
+import itertools
 import os
 import statistics
 
 HEADER = ("repetition,foreign_cpus,transport,library,variant,op,dtype,metric,ranks,bytes,samples,"
           "median,best")
 TARGETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "targets.csv")
+
+# Behind a variant whose ranks were bound, more of them than processors.
+BOUND = "-bound"
 
 Line = collections.namedtuple("Line", "transport ranks op dtype metric bytes")
 Entry = collections.namedtuple("Entry", "value library variant line")
@@ -19,6 +23,12 @@ Verdict = collections.namedtuple("Verdict", "own peer ratio low high target verd
 SHARES = ("hidden", "hidden_beside", "slowdown", "slowdown_beside", "wait_cpu")
 # Measured for the sake of another line.
 HELPERS = ("urgent_idle", "in_turn")
+
+
+def better(entries, line):
+    """The best of several, or None: of what is hidden the most, else the least."""
+    choose = max if line.metric.startswith("hidden") else min
+    return choose(entries, default=None, key=lambda entry: entry.value)
 
 
 class Results:
@@ -41,10 +51,15 @@ class Results:
         return Entry(statistics.median(values.values()), library, variant, line) if values else None
 
     def own(self, line):
-        """tcdist's entries, one for each variant that has the line."""
+        """tcdist's entries, one for each variant that has the line: bound, if that is better."""
+        def name(variant):
+            return variant.removesuffix(BOUND)
+
         variants = sorted({key[1] for key in self.values
-                           if key[0] == "tcdist" and key[2] == line})
-        return [self.entry("tcdist", variant, line) for variant in variants]
+                           if key[0] == "tcdist" and key[2] == line}, key=name)
+        ways = itertools.groupby(variants, name)
+        return [better([self.entry("tcdist", variant, line) for variant in both], line)
+                for _, both in ways]
 
     def best(self, line, library=None):
         """The best entry of the peers, or of one library; of many at once in turn counts too."""
@@ -53,8 +68,7 @@ class Results:
             lines.add(line._replace(metric="in_turn"))
         found = [self.entry(*key) for key in self.values if key[2] in lines and (
             key[0] == library if library else key[0] != "tcdist")]
-        choose = max if line.metric.startswith("hidden") else min
-        return choose(found, default=None, key=lambda entry: entry.value)
+        return better(found, line)
 
     def ratios(self, own, other):
         """One for each repetition that has both."""
@@ -70,7 +84,8 @@ def read_targets(path=TARGETS):
 
 def matches(target, own):
     line = own.line
-    names = {"transport": line.transport, "ranks": str(line.ranks), "variant": own.variant,
+    names = {"transport": line.transport, "ranks": str(line.ranks),
+             "variant": own.variant.removesuffix(BOUND),
              "op": line.op, "dtype": line.dtype, "metric": line.metric}
     return (int(target["bytes_min"]) <= line.bytes
             and (not target["bytes_max"] or line.bytes <= int(target["bytes_max"]))

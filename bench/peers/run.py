@@ -15,7 +15,7 @@ import time
 
 sys.dont_write_bytecode = True  # the tree stays as it is
 import report  # noqa: E402
-from results import HEADER  # noqa: E402
+from results import BOUND, HEADER  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -64,7 +64,7 @@ class Program:
         self.polls = polls  # without ever giving the processor away
         self.sets = sets or SETS
 
-    def command(self, ranks, args, control):
+    def command(self, ranks, args, control, pin):
         words = [self.path, "--variant", self.variant, "--budget", str(args.budget),
                  "--min-bytes", str(args.min_bytes),
                  "--max-bytes", str(min(self.bytes_max, args.max_bytes)),
@@ -72,8 +72,15 @@ class Program:
         if args.sizes:
             words += ["--sizes", ",".join(str(size) for size in args.sizes)]
         if self.launcher is None:
-            return words + ["--ranks", str(ranks)] + (["--pin"] if self.pin else [])
+            return words + ["--ranks", str(ranks)] + (["--pin"] if pin else [])
+        words += ["--pin"] if pin and ranks > os.cpu_count() else []
         return [*self.launcher(ranks), *words, "--control", control]
+
+    def places(self, ranks, args):
+        """Whether its ranks keep to a processor each: where they share them, free and bound."""
+        if ranks <= os.cpu_count():
+            return [self.pin]
+        return {"free": [False], "bound": [True], "both": [False, True]}[args.bind]
 
 
 def open_mpi(options):
@@ -187,14 +194,14 @@ def go_first():
     os.nice(-20)
 
 
-def run_once(program, ranks, args):
+def run_once(program, ranks, args, pin):
     """The CSV lines of one run, and how many processors were busy with something else."""
     fd, control = tempfile.mkstemp(prefix="tcdist-peers.", dir="/dev/shm")
     os.close(fd)
     begin, busy, own = time.monotonic(), busy_seconds(), own_seconds()
     environment = {**os.environ, **MALLOC, "TCDIST_SHM": str(int(args.transport == "shm")),
                    **program.environment}
-    process = subprocess.Popen(program.command(ranks, args, control), env=environment,
+    process = subprocess.Popen(program.command(ranks, args, control, pin), env=environment,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                start_new_session=True,
                                preexec_fn=go_first if args.first else None)
@@ -228,12 +235,12 @@ def wait_for_quiet(seconds):
             return
 
 
-def run_quietly(program, ranks, args):
+def run_quietly(program, ranks, args, pin):
     """The least disturbed of a few runs."""
     best = None
     for _ in range(args.attempts):
         wait_for_quiet(args.patience)
-        lines, foreign = run_once(program, ranks, args)
+        lines, foreign = run_once(program, ranks, args, pin)
         if lines and (best is None or foreign < best[1]):
             best = lines, foreign
         if not lines or foreign <= QUIET:
@@ -248,6 +255,21 @@ def transport_name(transport):
     return "tcp-reno" if transport == "tcp" and is_reno else transport
 
 
+def measure_one(program, ranks, args, pin, place):
+    """One run of a program, as lines of the file."""
+    repetition, transport, csv = place
+    lines, foreign = run_quietly(program, ranks, args, pin)
+    is_bound = pin and ranks > os.cpu_count()
+    variant = program.variant + (BOUND if is_bound else "")
+    print("repetition %d: %d ranks: %-9s %-29s %3d lines, %.2f processors busy with other things"
+          % (repetition, ranks, program.library, variant, len(lines), foreign), flush=True)
+    for line in lines:
+        library, _, rest = line.split(",", 2)
+        csv.write("%d,%.2f,%s,%s,%s,%s\n"
+                  % (repetition, foreign, transport, library, variant, rest))
+    csv.flush()
+
+
 def measure(programs, args, csv):
     transport = transport_name(args.transport)
     for repetition in range(args.repetitions):
@@ -259,13 +281,8 @@ def measure(programs, args, csv):
                     continue
                 if ranks > os.cpu_count() and program.polls:
                     continue
-                lines, foreign = run_quietly(program, ranks, args)
-                print("repetition %d: %d ranks: %-9s %-23s %3d lines, %.2f processors busy with "
-                      "other things" % (repetition, ranks, program.library, program.variant,
-                                        len(lines), foreign), flush=True)
-                for line in lines:
-                    csv.write("%d,%.2f,%s,%s\n" % (repetition, foreign, transport, line))
-                csv.flush()
+                for pin in program.places(ranks, args):
+                    measure_one(program, ranks, args, pin, (repetition, transport, csv))
 
 
 def parse():
@@ -295,6 +312,9 @@ def parse():
                         "overlap and waiting are measured with thread, too")
     parser.add_argument("--transport", choices=["tcp", "shm"], default="tcp",
                         help="TCP over loopback, or shared memory (tcp)")
+    parser.add_argument("--bind", choices=["free", "bound", "both"], default="both",
+                        help="more ranks than processors: run where the system puts them, bound to "
+                        "one processor each, or both, of which the better counts (both)")
     parser.add_argument("--only", help="only libraries with this in their name")
     return parser.parse_args()
 

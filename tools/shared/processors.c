@@ -166,7 +166,7 @@ struct share processors_share(const struct processors *processors, unsigned inde
         return (struct share){core_at(processors, part(cores, index, of)),
                               core_at(processors, part(cores, index + 1, of))};
     if (of > count)
-        share.end = share.first + 1;
+        return (struct share){index % count, index % count + 1};
     return share;
 }
 

@@ -34,7 +34,8 @@ void processors_fini(struct processors *processors);
 void processors_order(struct processors *processors, const char *root);
 
 /* What number `index` of `of` gets: whole cores where there is one for each, else whole processors,
- * as equal as may be; one, which neighbours share, where there are not enough of those. */
+ * as equal as may be; one, dealt out in turn, where there are not enough of those: neighbours, who
+ * talk most, then run at the same time (docs/performance.md). */
 struct share processors_share(const struct processors *processors, unsigned index, unsigned of);
 
 /* "0-3,8"; the caller frees it.  NULL: out of memory. */
