@@ -201,6 +201,11 @@ HELPER int any_bits(vu32 x)
     return _mm256_testz_si256((__m256i)x, (__m256i)x) == 0;
 }
 
+HELPER int any_nan(vf32 x, vf32 y)
+{
+    return _mm256_movemask_ps(_mm256_cmp_ps(x, y, _CMP_UNORD_Q)) != 0;
+}
+
 #include "reduce_vector.h"
 
 #include "reduce_exact_vector.h"

@@ -162,6 +162,11 @@ HELPER int any_bits(vu32 x)
     return _mm512_test_epi32_mask((__m512i)x, (__m512i)x) != 0;
 }
 
+HELPER int any_nan(vf32 x, vf32 y)
+{
+    return _mm512_cmp_ps_mask(x, y, _CMP_UNORD_Q) != 0;
+}
+
 #include "reduce_vector.h"
 
 #include "reduce_exact_vector.h"

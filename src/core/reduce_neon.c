@@ -178,6 +178,11 @@ HELPER int any_bits(vu32 x)
     return vmaxvq_u32((uint32x4_t)x) != 0;
 }
 
+HELPER int any_nan(vf32 x, vf32 y)
+{
+    return vminvq_u32(vandq_u32(vceqq_f32(x, x), vceqq_f32(y, y))) == 0;
+}
+
 #include "reduce_vector.h"
 
 #include "reduce_exact_vector.h"

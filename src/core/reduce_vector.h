@@ -9,6 +9,7 @@
  *   load_u8_u32(p)   a vector of u32 from bytes at p; so i8, u16, i16; f16 to f32; f32, i32 and
  *                    u32 to f64; p needs no alignment
  *   store_u32_u8(p, x)   back: u16; f32 to f16; f64 to f32; f64 truncated to i32 and u32
+ *   any_nan(x, y)    whether two vectors of f32 have a NaN
  *   load_edge(p, from, len)   VECTOR bytes at p: the first len from `from`, zeros behind
  *
  * Operators are those of C on vectors; what the plain kernels compute element by element is

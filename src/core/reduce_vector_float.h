@@ -137,9 +137,72 @@ HELPER void f8e5m2_down(byte *p, vf32 x)
 
 DEFINE_FLOAT(f64, vf64, VECTOR, 8)
 DEFINE_FLOAT(f16, vf32, VECTOR / 2, 2)
-DEFINE_FLOAT(bf16, vf32, VECTOR / 2, 2)
 DEFINE_FLOAT(f8e4m3, vf32, VECTOR / 4, 1)
 DEFINE_FLOAT(f8e5m2, vf32, VECTOR / 4, 1)
+
+/* BF16: a vector of words, each with two elements, is split into those of low and those of high
+ * halves, which costs two operations of bits where widening each half of it, and packing it again,
+ * costs shuffles. */
+struct bf16_halves {
+    vf32 low, high;
+};
+
+HELPER struct bf16_halves bf16_split(const byte *p)
+{
+    vu32 x;
+
+    memcpy(&x, p, VECTOR);
+    return (struct bf16_halves){(vf32)(x << 16), (vf32)(x & SPLAT(vu32, 0xffff0000u))};
+}
+
+HELPER vu32 bf16_round_up(vu32 bits)
+{
+    return bits + SPLAT(vu32, 0x7fffu) + ((bits >> 16) & SPLAT(vu32, 1u));
+}
+
+/* A NaN is rare, so both halves are asked for one at once. */
+HELPER void bf16_join(byte *p, struct bf16_halves x, struct divisor by)
+{
+    vu32 both;
+
+    (void)by;
+    if (__builtin_expect(any_nan(x.low, x.high), 0))
+        x = (struct bf16_halves){canon_f32(x.low), canon_f32(x.high)};
+    both = (bf16_round_up((vu32)x.low) >> 16) |
+           (bf16_round_up((vu32)x.high) & SPLAT(vu32, 0xffff0000u));
+    memcpy(p, &both, VECTOR);
+}
+
+HELPER void bf16_join_avg(byte *p, struct bf16_halves x, struct divisor by)
+{
+    vf32 factor = SPLAT(vf32, (float)by.inverse), value = SPLAT(vf32, (float)by.value);
+
+    bf16_join(p,
+              by.is_power ? (struct bf16_halves){x.low * factor, x.high * factor}
+                          : (struct bf16_halves){x.low / value, x.high / value},
+              by);
+}
+
+HELPER struct bf16_halves bf16_add(struct bf16_halves x, const byte *p)
+{
+    struct bf16_halves y = bf16_split(p);
+
+    return (struct bf16_halves){x.low + y.low, x.high + y.high};
+}
+
+HELPER struct bf16_halves bf16_mul(struct bf16_halves x, const byte *p)
+{
+    struct bf16_halves y = bf16_split(p);
+
+    return (struct bf16_halves){x.low * y.low, x.high * y.high};
+}
+
+DEFINE_BOTH(bf16_sum, struct bf16_halves, VECTOR, bf16_split, bf16_add, bf16_join)
+DEFINE_BOTH(bf16_prod, struct bf16_halves, VECTOR, bf16_split, bf16_mul, bf16_join)
+DEFINE_LOOP(bf16_avg, struct bf16_halves, VECTOR, bf16_split, bf16_add, bf16_join_avg)
+DEFINE_ENTRY(bf16_sum, 2, bf16_sum)
+DEFINE_ENTRY(bf16_prod, 2, bf16_prod)
+DEFINE_AVG_ENTRY(bf16_avg, 2, bf16_avg)
 
 /* F32: the sum and the product of two f32 rounded to f64 and then to f32 are those rounded to f32
  * at once, since 53 >= 2 * 24 + 2 (Figueroa, "When is double rounding innocuous?", 1995).  So
