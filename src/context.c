@@ -31,6 +31,7 @@ static tc_status_t make(const tc_config *config, struct tci_error *error, tc_con
     if (loop == NULL)
         goto free_trace;
     tci_loop_set_trace(loop, context->trace);
+    tci_loop_set_sleepers(loop, &context->sleepers);
     context->exec = tci_loop_exec(loop);
     *out = context;
     return TC_OK;

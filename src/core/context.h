@@ -36,6 +36,7 @@ struct tc_context {
     void (*close_joins)(struct tc_context *context);
     void (*close_groups)(struct tc_context *context); /* the roof's; NULL: there never was one */
 
+    atomic_uint sleepers;        /* threads that sleep until a future is settled */
     atomic_uint holds;           /* of futures, and of the roof; the last frees the context */
     struct tc_future *no_memory; /* a reference: what is given where no future is to be had */
     pthread_mutex_t promises_lock;

@@ -257,6 +257,10 @@ const tc_error *tc_future_error(const tc_future *future)
 
 void tci_future_block(tc_future *future, uint64_t deadline_ns)
 {
+    tc_context *context = future->context; /* the future keeps it, whoever shuts it down */
+
+    /* relaxed: a hint for the loop */
+    atomic_fetch_add_explicit(&context->sleepers, 1, memory_order_relaxed);
     /* seq_cst: pairs with tci_future_settle. */
     atomic_fetch_add_explicit(&future->waiters, 1, memory_order_seq_cst);
     while (atomic_load_explicit(&future->state, memory_order_seq_cst) == TCI_FUTURE_PENDING) {
@@ -264,6 +268,7 @@ void tci_future_block(tc_future *future, uint64_t deadline_ns)
             break;
     }
     atomic_fetch_sub_explicit(&future->waiters, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&context->sleepers, 1, memory_order_relaxed);
 }
 
 static uint64_t deadline_in(struct tci_exec *exec, int timeout_ms)

@@ -186,6 +186,7 @@ static void init_loop(struct tci_loop *loop, const tc_config *config)
     loop->posted.tail = &loop->posted.head;
     loop->user.tail = &loop->user.head;
     atomic_init(&loop->local_ranks, 1);
+    atomic_init(&loop->sleepers, NULL);
     atomic_init(&loop->due_ns, TCI_NEVER);
     atomic_init(&loop->wants_park, config->loop_mode == TC_LOOP_HOST);
     tci_inbox_init(&loop->inbox);
@@ -268,6 +269,12 @@ void tci_loop_set_trace(struct tci_loop *loop, struct tci_trace *trace)
     atomic_store_explicit(&loop->trace, trace, memory_order_release);
 }
 
+void tci_loop_set_sleepers(struct tci_loop *loop, atomic_uint *sleepers)
+{
+    /* release: pairs with the acquire in is_core_wanted */
+    atomic_store_explicit(&loop->sleepers, sleepers, memory_order_release);
+}
+
 void tci_loop_set_local_ranks(struct tci_loop *loop, unsigned ranks)
 {
     /* relaxed: a hint for spinning */
@@ -278,6 +285,13 @@ bool tci_loop_shares_cores(const struct tci_loop *loop)
 {
     /* relaxed: a hint */
     return atomic_load_explicit(&loop->local_ranks, memory_order_relaxed) > tci_loop_cores(loop);
+}
+
+bool tci_loop_has_spare_cores(const struct tci_loop *loop)
+{
+    /* relaxed: a hint for spinning */
+    return 2 * atomic_load_explicit(&loop->local_ranks, memory_order_relaxed) <=
+           tci_loop_cores(loop);
 }
 
 /* From the first time that someone asks, the descriptor is kept right between turns. */

@@ -3,6 +3,8 @@
 #ifndef TCI_LOOP_H
 #define TCI_LOOP_H
 
+#include <stdatomic.h>
+
 #include "core/error.h"
 #include "core/exec.h"
 #include "tcdist/context.h"
@@ -46,6 +48,10 @@ void tci_loop_set_local_ranks(struct tci_loop *loop, unsigned ranks);
  * thread. */
 void tci_loop_set_trace(struct tci_loop *loop, struct tci_trace *trace);
 
+/* Where threads that sleep until a future is settled are counted; lives as long as the loop.  Any
+ * thread. */
+void tci_loop_set_sleepers(struct tci_loop *loop, atomic_uint *sleepers);
+
 /* The ranks of this host are found to have so many cores together: they may be bound to different
  * ones.  Fewer than are known already change nothing.  Loop thread. */
 void tci_loop_see_cores(struct tci_loop *loop, unsigned cores);
@@ -55,6 +61,8 @@ unsigned tci_loop_cores(const struct tci_loop *loop);
 
 /* Whether there are more ranks of this host than cores.  Any thread. */
 bool tci_loop_shares_cores(const struct tci_loop *loop);
+/* Whether they have a second one each, for the threads that call. */
+bool tci_loop_has_spare_cores(const struct tci_loop *loop);
 
 /* A descriptor that is watched, level-triggered.  Embedded in its user's object.  Loop thread. */
 struct tci_watch {

@@ -21,20 +21,22 @@
 
 void tci_spin_init(struct tci_spin *spin)
 {
-    *spin = (struct tci_spin){.limit_ns = SPIN_NS};
+    *spin = (struct tci_spin){.work.limit_ns = SPIN_NS, .calls.limit_ns = SPIN_NS};
 }
 
 void tci_spin_begin(struct tci_spin *spin)
 {
     spin->progress_ns = 0;
     spin->yields = 0;
-    spin->is_on = false;
+    spin->now = NULL;
 }
 
 void tci_spin_progress(struct tci_spin *spin)
 {
-    if (spin->is_on)
-        spin->limit_ns = spin->is_probe ? SPIN_NS : tci_min(2 * spin->limit_ns, SPIN_NS);
+    struct tci_patience *now = spin->now;
+
+    if (now != NULL)
+        now->limit_ns = now->is_probe ? SPIN_NS : tci_min(2 * now->limit_ns, SPIN_NS);
     tci_spin_begin(spin);
 }
 
@@ -46,20 +48,50 @@ static bool is_work_expected(struct tci_loop *loop)
     return false;
 }
 
+/* A thread that has called may call again soon, and to wake us for that takes it 10 us and more on
+ * a virtual machine: time in which it would compute. */
+static bool is_call_expected(const struct tci_loop *loop)
+{
+    return loop->was_called && !tci_loop_shares_cores(loop);
+}
+
+/* What a spin would be for; NULL: nothing. */
+static struct tci_patience *find_reason(struct tci_loop *loop)
+{
+    if (is_work_expected(loop))
+        return &loop->spin.work;
+    return is_call_expected(loop) ? &loop->spin.calls : NULL;
+}
+
 static void was_for_nothing(struct tci_spin *spin)
 {
-    spin->is_on = false;
-    spin->limit_ns = tci_max(spin->limit_ns / 2, SPIN_MIN_NS);
-    spin->is_probe = ++spin->failures % PROBE_EVERY == 0;
+    struct tci_patience *now = spin->now;
+
+    spin->now = NULL;
+    now->limit_ns = tci_max(now->limit_ns / 2, SPIN_MIN_NS);
+    now->is_probe = ++now->failures % PROBE_EVERY == 0;
+}
+
+/* Who is to call again may be asleep in a wait, or on the way out of it, and have this very core. */
+static bool is_core_wanted(const struct tci_loop *loop, const struct tci_patience *patience)
+{
+    atomic_uint *sleepers;
+
+    if (patience != &loop->spin.calls)
+        return false;
+    sleepers = atomic_load_explicit(&loop->sleepers, memory_order_acquire);
+    /* relaxed: a hint */
+    return sleepers != NULL && atomic_load_explicit(sleepers, memory_order_relaxed) != 0;
 }
 
 /* Where each rank has a core. */
-static bool goes_on_alone(struct tci_loop *loop, uint64_t spun_ns)
+static bool goes_on_alone(struct tci_loop *loop, const struct tci_patience *patience,
+                          uint64_t spun_ns)
 {
     struct tci_spin *spin = &loop->spin;
-    uint64_t limit_ns = spin->is_probe ? SPIN_NS : spin->limit_ns, before_ns;
+    uint64_t limit_ns = patience->is_probe ? SPIN_NS : patience->limit_ns, before_ns;
 
-    if (spun_ns < POLITE_NS)
+    if (spun_ns < POLITE_NS && !is_core_wanted(loop, patience))
         return true;
     if (spun_ns < limit_ns) {
         before_ns = tci_loop_now(loop);
@@ -68,7 +100,7 @@ static bool goes_on_alone(struct tci_loop *loop, uint64_t spun_ns)
         if (tci_loop_now(loop) - before_ns < HOG_NS)
             return true;
     }
-    if (spin->is_on)
+    if (spin->now != NULL)
         was_for_nothing(spin);
     return false;
 }
@@ -82,22 +114,32 @@ static bool goes_on_shared(struct tci_loop *loop, uint64_t spun_ns)
     return true;
 }
 
-bool tci_spin_goes_on(struct tci_loop *loop)
+static bool goes_on_for(struct tci_loop *loop, struct tci_patience *patience)
 {
     struct tci_spin *spin = &loop->spin;
-    uint64_t now_ns, spun_ns;
+    uint64_t now_ns = tci_loop_now(loop), spun_ns;
 
-    if (loop->spin_us == 0 || !is_work_expected(loop))
-        return false;
-    now_ns = tci_loop_now(loop);
     if (spin->progress_ns == 0) {
         spin->progress_ns = now_ns;
-        spin->is_on = true;
+        spin->now = patience;
     }
     spun_ns = now_ns - spin->progress_ns;
     if (loop->spin_us > 0 && spun_ns >= (uint64_t)loop->spin_us * TCI_NS_PER_US)
         return false;
     if (tci_loop_shares_cores(loop))
         return goes_on_shared(loop, spun_ns);
-    return loop->spin_us > 0 || goes_on_alone(loop, spun_ns);
+    return loop->spin_us > 0 || goes_on_alone(loop, patience, spun_ns);
+}
+
+bool tci_spin_goes_on(struct tci_loop *loop)
+{
+    struct tci_patience *patience = loop->spin_us == 0 ? NULL : find_reason(loop);
+
+    if (patience == NULL)
+        return false;
+    if (goes_on_for(loop, patience))
+        return true;
+    if (patience == &loop->spin.calls)
+        loop->was_called = false; /* idle from now on */
+    return false;
 }

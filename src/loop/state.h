@@ -44,14 +44,19 @@ struct tci_errand {
     atomic_bool is_done;
 };
 
+/* How long spins for something have been worth while; spin.c. */
+struct tci_patience {
+    uint64_t limit_ns; /* of the next one, where it is adaptive */
+    unsigned failures; /* that were for nothing, ever */
+    bool is_probe;     /* the next one is as long as can be */
+};
+
 /* Looking again and again instead of sleeping; spin.c. */
 struct tci_spin {
-    uint64_t progress_ns; /* when something was last done; 0: since the clock was last read */
-    uint64_t limit_ns;    /* of the next one, where it is adaptive */
-    unsigned yields;      /* since the progress */
-    unsigned failures;    /* that were for nothing, ever */
-    bool is_on;           /* one has begun, and no sleep has followed */
-    bool is_probe;        /* the next one is as long as can be */
+    uint64_t progress_ns;            /* when something was last done; 0: since the clock was read */
+    unsigned yields;                 /* since the progress */
+    struct tci_patience work, calls; /* what one may be for */
+    struct tci_patience *now;        /* what this one is for; NULL: none since the last sleep */
 };
 
 struct tci_loop {
@@ -64,6 +69,7 @@ struct tci_loop {
     struct tci_reactor *reactor;       /* owned */
     struct tci_process process;        /* that it was made in */
     _Atomic(struct tci_trace *) trace; /* borrowed; NULL: none yet */
+    _Atomic(atomic_uint *) sleepers;   /* likewise: how many threads wait asleep for a future */
 
     /* Doors for other threads. */
     struct tci_inbox inbox;
@@ -94,6 +100,7 @@ struct tci_loop {
     uint64_t asked_ns;    /* when it was */
     unsigned short_waits; /* since the last whole turn of a waiter */
     struct tci_spin spin;
+    bool was_called;  /* THREAD: by another one, since it last gave up to wait for that */
     uint64_t lap_ns;  /* when the last part of the turn ended; lap.c */
     uint64_t long_ns; /* when one was last told to have taken long; 0: never */
     uint64_t ran_ns;  /* what the thread that turns had had of a processor … */

@@ -145,6 +145,8 @@ unsigned tci_loop_pass(struct tci_loop *loop)
     loop->passes++;
     tci_loop_lap_begin(loop);
     done = tci_loop_lap(loop, "calls of other threads", run_tasks(tci_inbox_take(&loop->inbox)));
+    if (done != 0 && loop->mode == TC_LOOP_THREAD)
+        loop->was_called = true;
     done += tci_loop_lap(loop, "posted tasks", run_tasks(take_queue(&loop->posted)));
     done += tci_loop_lap(loop, "transports", poll_sources(loop));
     /* the engine, above all */

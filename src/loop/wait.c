@@ -145,10 +145,7 @@ void tci_loop_wait(struct tci_exec *exec, struct tc_future *future, uint64_t dea
         wait_for(loop, &waiter);
         return;
     }
-    /* relaxed: a hint */
-    if (loop->mode == TC_LOOP_THREAD && loop->spin_us != 0 &&
-        2 * atomic_load_explicit(&loop->local_ranks, memory_order_relaxed) <=
-            tci_loop_cores(loop)) {
+    if (loop->mode == TC_LOOP_THREAD && loop->spin_us != 0 && tci_loop_has_spare_cores(loop)) {
         until_ns = tci_loop_clock() + GLANCE_NS;
         while (!tci_future_is_settled(future) && tci_loop_clock() < until_ns) {
         }
