@@ -72,7 +72,7 @@ static void was_for_nothing(struct tci_spin *spin)
     now->is_probe = ++now->failures % PROBE_EVERY == 0;
 }
 
-/* Who is to call again may be asleep in a wait, or on the way out of it, and have this very core. */
+/* Who is to call again may be asleep in a wait, or on the way out of it, and need this core. */
 static bool is_core_wanted(const struct tci_loop *loop, const struct tci_patience *patience)
 {
     atomic_uint *sleepers;
