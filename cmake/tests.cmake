@@ -7,7 +7,9 @@
 #
 #   timeout N     seconds until it counts as hung (default 300)
 #   needs P ...   optional packages; where one is missing the test is reported as skipped
-#   serial        never runs beside another test
+#   serial        never runs beside another test: it shares ports, or asks how long something takes
+#   waits         sleeps nearly all of its time, so that it counts for half a test (see the end)
+#   long          is among those that are started first, lest they run alone at the end
 #   single        has one thread alone: the thread sanitizer has nothing to look for
 #   also tcp      runs a second time, as <name>_tcp, without shared memory between ranks
 #   also rdma     runs another time, as <name>_rdma, over fake RDMA devices
@@ -71,9 +73,23 @@ endfunction()
 
 # ---- One test ---------------------------------------------------------------------------------
 
+# What the comment says of when it runs: TIMEOUT, and how it shares the machine.
+function(tcdist_set_schedule name timeout words)
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77)
+    if(words MATCHES "[ ,]serial")
+        set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+    endif()
+    if(words MATCHES "[ ,]waits")
+        set_tests_properties(${name} PROPERTIES PROCESSORS 1)
+    endif()
+    if(words MATCHES "[ ,]long")
+        set_tests_properties(${name} PROPERTIES COST 100)
+    endif()
+endfunction()
+
 # What was optimized when it was linked: the other programs have the static library, which was not.
 # Small cases: what differs is the machine code alone.
-function(tcdist_add_shared_test name source timeout serial)
+function(tcdist_add_shared_test name source timeout words)
     add_executable(${name}_shared ${source} $<TARGET_OBJECTS:test_filter>)
     target_include_directories(${name}_shared PRIVATE include src tests)
     target_link_libraries(${name}_shared PRIVATE
@@ -83,23 +99,18 @@ function(tcdist_add_shared_test name source timeout serial)
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME ${name}_shared COMMAND
         ${run_test} env TCDIST_TEST_EFFORT=quick $<TARGET_FILE:${name}_shared>)
-    set_tests_properties(${name}_shared PROPERTIES
-        TIMEOUT ${timeout} RUN_SERIAL ${serial} SKIP_RETURN_CODE 77)
+    tcdist_set_schedule(${name}_shared ${timeout} "${words}")
 endfunction()
 
 function(tcdist_add_test source)
     cmake_path(GET source STEM name)
     set(timeout 300)
-    set(serial OFF)
     set(needs "")
 
     file(STRINGS ${source} lines LIMIT_COUNT 12)
     list(FILTER lines INCLUDE REGEX "^/\\* test: .* \\*/$")
     if(lines MATCHES "timeout ([0-9]+)")
         set(timeout ${CMAKE_MATCH_1})
-    endif()
-    if(lines MATCHES "serial")
-        set(serial ON)
     endif()
     if(lines MATCHES "needs ([^,*]+[^,* ])")
         string(REPLACE " " ";" needs "${CMAKE_MATCH_1}")
@@ -125,8 +136,7 @@ function(tcdist_add_test source)
             RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
         add_test(NAME ${name} COMMAND ${run_test} $<TARGET_FILE:${name}>)
     endif()
-    set_tests_properties(${name} PROPERTIES
-        TIMEOUT ${timeout} RUN_SERIAL ${serial} SKIP_RETURN_CODE 77)
+    tcdist_set_schedule(${name} ${timeout} "${lines}")
     if(lines MATCHES "single")
         set_tests_properties(${name} PROPERTIES LABELS single)
     endif()
@@ -136,11 +146,10 @@ function(tcdist_add_test source)
     if(lines MATCHES "also tcp" AND TARGET ${name})
         add_test(NAME ${name}_tcp
             COMMAND ${run_test} env TCDIST_SHM=0 $<TARGET_FILE:${name}>)
-        set_tests_properties(${name}_tcp PROPERTIES
-            TIMEOUT ${timeout} RUN_SERIAL ${serial} SKIP_RETURN_CODE 77)
+        tcdist_set_schedule(${name}_tcp ${timeout} "${lines}")
     endif()
     if(lines MATCHES "also shared" AND TARGET ${name} AND TCDIST_LTO)
-        tcdist_add_shared_test(${name} ${source} ${timeout} ${serial})
+        tcdist_add_shared_test(${name} ${source} ${timeout} "${lines}")
     endif()
     # The thread sanitizer, which is slow, looks at groups and at collectives alone.
     if(lines MATCHES "also rdma" AND TCDIST_RDMA AND TARGET ${name} AND
@@ -148,8 +157,7 @@ function(tcdist_add_test source)
         target_sources(${name} PRIVATE $<TARGET_OBJECTS:fake_preload>)
         add_test(NAME ${name}_rdma COMMAND ${run_test} env TCDIST_SHM=0 TCDIST_RDMA=1
             TCDIST_TEST_VERBS=fake $<TARGET_FILE:${name}>)
-        set_tests_properties(${name}_rdma PROPERTIES
-            TIMEOUT ${timeout} RUN_SERIAL ${serial} SKIP_RETURN_CODE 77)
+        tcdist_set_schedule(${name}_rdma ${timeout} "${lines}")
     endif()
 endfunction()
 
@@ -375,7 +383,20 @@ if(NOT TCDIST_SANITIZE AND NOT TCDIST_POSIX_ONLY AND TCDIST_EXAMPLES AND
    CMAKE_C_COMPILER_ID STREQUAL "GNU")
     tcdist_add_house_test(posix ${house}/check_posix.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}
         ${CMAKE_C_COMPILER} ${CMAKE_C_COMPILER_LAUNCHER})
-    set_tests_properties(posix PROPERTIES TIMEOUT 600 PROCESSORS 2)
+    set_tests_properties(posix PROPERTIES TIMEOUT 600 PROCESSORS 4 COST 200)
 endif()
 
 include(cmake/rdma_vm.cmake)
+
+# ---- How many run at a time ---------------------------------------------------------------------
+#
+# For two processors: `ctest -j 6`, where a test counts for two, and one that waits for one.  Three
+# tests that compute never run at a time with a fourth one, while those that sleep fill the gaps.
+
+get_property(names DIRECTORY PROPERTY TESTS)
+foreach(name IN LISTS names)
+    get_test_property(${name} PROCESSORS weight)
+    if(NOT weight)
+        set_tests_properties(${name} PROPERTIES PROCESSORS 2)
+    endif()
+endforeach()

@@ -1,5 +1,6 @@
 /* test_auth_group.c - groups whose ranks have keys: those that form, and why the others do not. */
 /* SPDX-License-Identifier: Apache-2.0 */
+/* test: waits, long */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

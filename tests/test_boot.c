@@ -1,5 +1,6 @@
 /* test_boot.c - the rendezvous: groups that form, whoever else comes, and what is given up. */
 /* SPDX-License-Identifier: Apache-2.0 */
+/* test: waits */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

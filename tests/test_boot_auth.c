@@ -1,5 +1,6 @@
 /* test_boot_auth.c - the rendezvous of ranks with keys: who gets in, who does not, and why. */
 /* SPDX-License-Identifier: Apache-2.0 */
+/* test: waits */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_boot_silent.c - a rendezvous that does not end: rank 0 is stuck, or waits itself. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 60 */
+/* test: timeout 60, waits */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_collectives.c - every collective over TCP against a plain loop, in all its variety. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 600, serial, also tcp, also shared */
+/* test: timeout 600, also tcp, also shared, long */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

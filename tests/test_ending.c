@@ -1,6 +1,6 @@
 /* test_ending.c - tags, waiting, closing: operations and groups that end before their time. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300, also tcp */
+/* test: timeout 300, also tcp, waits, long */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

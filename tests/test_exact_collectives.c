@@ -1,6 +1,6 @@
 /* test_exact_collectives.c - exact numerics over TCP: the same bits whatever carries them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300, serial, also rdma, also shared */
+/* test: timeout 300, also rdma, also shared */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

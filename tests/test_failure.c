@@ -1,6 +1,6 @@
 /* test_failure.c - what fails says who and why, on every rank, and harms nothing else. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300, also rdma */
+/* test: timeout 300, also rdma, waits */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

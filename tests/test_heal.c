@@ -1,6 +1,6 @@
 /* test_heal.c - connections are cut while collectives run: they end as if nothing had happened. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 600, serial */
+/* test: timeout 600, long */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_heal_last.c - a connection that breaks while its ranks say goodbye is no loss of either. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300, serial */
+/* test: timeout 300, long */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_meet.c - ranks that meet where rank 0 leaves a card: files, leftovers, keys, cancels. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, waits, long */
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* test_networks.c - networks as they are: names, interfaces, families, firewalls; in namespaces. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, waits, long */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_networks_soon.c - how soon a rank that misses rank 0 says so, or ends; in namespaces. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, waits, long */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

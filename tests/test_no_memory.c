@@ -1,6 +1,6 @@
 /* test_no_memory.c - each allocation of a group's life may fail: no hang, no leak, no crash. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 600, serial */
+/* test: timeout 600, waits, long */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_plan_mutants.c - the checker notices whatever is broken in a plan; no wait is too many. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 900, single */
+/* test: timeout 900, single, long */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

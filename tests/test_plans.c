@@ -1,6 +1,6 @@
 /* test_plans.c - every plan in the table is proved, for every size, root, radix and window. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 900, single */
+/* test: timeout 900, single, long */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_pmi.c - a process manager that is played by the test: right, garbled, silent, gone. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, waits */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

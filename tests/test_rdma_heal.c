@@ -1,6 +1,6 @@
 /* test_rdma_heal.c - a queue pair that fails while its peer lives is made again, and goes on. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300, needs libibverbs */
+/* test: timeout 300, needs libibverbs, long */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_rdma_memory.c - how much memory is registered, how long messages may be, and wrong keys. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300, needs libibverbs */
+/* test: timeout 300, needs libibverbs, long */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

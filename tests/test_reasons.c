@@ -1,6 +1,6 @@
 /* test_reasons.c - an error says of what class the fault of its rank is. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 200 */
+/* test: timeout 200, waits, long */
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>

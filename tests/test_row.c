@@ -1,6 +1,6 @@
 /* test_row.c - groups over descriptors that the caller gives: a ring of them, or one a pair. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 600 */
+/* test: timeout 600, waits */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* test_sim_scale.c - a thousand ranks, ten thousand, and a hundred thousand, in one process. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 900, serial, single */
+/* test: timeout 900, single */
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* test_special_values.c - NaNs, infinities, zeros of both signs and subnormals, in collectives. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300, serial, also shared */
+/* test: timeout 300, also shared */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test_storm.c - many threads, many tags, every rank in an order of its own. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 1800, serial, also tcp */
+/* test: timeout 1800, also tcp */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* test_tcrun_end.c - how tcrun ends ranks: failures, signals and what is left behind. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, waits, long */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

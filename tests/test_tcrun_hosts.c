@@ -1,6 +1,6 @@
 /* test_tcrun_hosts.c - tcrun on several hosts, with a shell in the place of ssh. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: timeout 300 */
+/* test: timeout 300, waits */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
