@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "net/sock.h"
+#include "net/socket.h"
 
 static int listen_at(const char *host, uint16_t port, struct tci_addr *bound_out)
 {
@@ -118,6 +119,45 @@ static void tuning_is_seen_in_the_options(void **state)
     assert_int_equal(getsockopt(down, IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);
     if (setsockopt(up, IPPROTO_TCP, TCP_CONGESTION, "reno", 4) == 0)
         assert_string_equal(name, "reno");
+    close(up);
+    close(down);
+    close(listener);
+}
+
+static bool is_of(int fd, const char *wanted)
+{
+    char name[17] = "";
+    socklen_t len = sizeof name - 1;
+
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);
+    return strcmp(name, wanted) == 0;
+}
+
+/* Before they stand: what the system would have chosen never begins.  And what is not of this host
+ * gets that back. */
+static void within_a_host_congestion_is_controlled_as_suits_from_the_first_byte(void **state)
+{
+    struct tci_addr bound, from;
+    int listener = listen_at("127.0.0.1", 0, &bound), up, down;
+    int fresh = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char usual[17] = "";
+    socklen_t len = sizeof usual - 1;
+
+    (void)state;
+    assert_int_equal(getsockopt(fresh, IPPROTO_TCP, TCP_CONGESTION, usual, &len), 0);
+    if (setsockopt(fresh, IPPROTO_TCP, TCP_CONGESTION, "reno", 4) != 0)
+        skip();
+    assert_true(is_of(listener, "reno"));
+    assert_int_equal(connect_to(&bound, &up), 0);
+    wait_for(listener, POLLIN);
+    down = tci_sock_accept(listener, &from);
+    assert_true(is_of(up, "reno"));
+    assert_true(is_of(down, "reno"));
+
+    tci_socket_suit_network(down);
+
+    assert_true(is_of(down, usual));
+    close(fresh);
     close(up);
     close(down);
     close(listener);
@@ -239,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connections_stand_between_the_addresses_they_name),
         cmocka_unit_test(tuning_is_seen_in_the_options),
+        cmocka_unit_test(within_a_host_congestion_is_controlled_as_suits_from_the_first_byte),
         cmocka_unit_test(nothing_wider_than_the_address_is_bound),
         cmocka_unit_test(an_address_that_is_taken_is_named),
         cmocka_unit_test(nobody_there_is_refused),

@@ -59,6 +59,7 @@ static tc_status_t listen_at(const struct tci_addr *addr, bool is_of_both, int *
     set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (addr->sa.ss_family == AF_INET6) /* else "::" would be all of IPv4 as well */
         set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !is_of_both);
+    tci_socket_suit_one_host(fd); /* what is accepted inherits it */
     if (bind(fd, (const struct sockaddr *)&addr->sa, addr->len) != 0 || listen(fd, BACKLOG) != 0)
         return fail(error, "listen on", addr, fd);
 
@@ -99,6 +100,7 @@ tc_status_t tci_sock_adopt_listener(int fd, struct tci_addr *bound_out, struct t
     }
     /* What is accepted has it, too, and does not keep a later group from the address. */
     set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    tci_socket_suit_one_host(fd);
     if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return tci_error_system(error, TC_ERR_TRANSPORT, "make a listening socket non-blocking");
     return TC_OK;
@@ -115,6 +117,20 @@ static bool is_with_itself(int fd)
     return local.len != 0 && tci_addr_is_equal(&local, &peer);
 }
 
+/* Whether an address is one of this host's, as the system's routes have it: nothing is sent. */
+static bool leads_here(const struct tci_addr *to)
+{
+    int fd = tci_socket_datagrams(to->sa.ss_family);
+    struct tci_addr local = {.len = 0};
+
+    if (fd < 0)
+        return false;
+    if (connect(fd, (const struct sockaddr *)&to->sa, to->len) == 0)
+        tci_sock_local(fd, &local);
+    close(fd);
+    return tci_addr_is_same_host(&local, to);
+}
+
 tc_status_t tci_sock_connect(const struct tci_addr *to, int *fd_out, bool *is_up_out,
                              struct tci_error *error)
 {
@@ -123,6 +139,8 @@ tc_status_t tci_sock_connect(const struct tci_addr *to, int *fd_out, bool *is_up
 
     if (fd < 0)
         return fail(error, "open a socket to connect to", to, fd);
+    if (leads_here(to))
+        tci_socket_suit_one_host(fd);
     is_up = connect(fd, (const struct sockaddr *)&to->sa, to->len) == 0;
     if (is_up && is_with_itself(fd)) {
         errno = ECONNREFUSED;
@@ -160,6 +178,7 @@ static bool is_of_one_connection(int cause)
 int tci_sock_accept(int listener, struct tci_addr *from_out)
 {
     struct sockaddr_storage sa;
+    struct tci_addr local;
 
     /* Bounded by the queue of the listener. */
     for (int tries = 0; tries < BACKLOG; tries++) {
@@ -168,6 +187,9 @@ int tci_sock_accept(int listener, struct tci_addr *from_out)
 
         if (fd >= 0) {
             tci_addr_from_system((const struct sockaddr *)&sa, len, from_out);
+            tci_sock_local(fd, &local);
+            if (!tci_addr_is_same_host(&local, from_out))
+                tci_socket_suit_network(fd);
             return fd;
         }
         if (!is_of_one_connection(errno))

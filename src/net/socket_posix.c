@@ -34,6 +34,11 @@ int tci_socket(int family)
     return prepare(socket(family, SOCK_STREAM, IPPROTO_TCP));
 }
 
+int tci_socket_datagrams(int family)
+{
+    return prepare(socket(family, SOCK_DGRAM, IPPROTO_UDP));
+}
+
 int tci_socket_accept(int listener, struct sockaddr *from_out, socklen_t *len)
 {
     return prepare(accept(listener, from_out, len));
@@ -71,6 +76,11 @@ void tci_socket_keep_alive(int fd, int idle_s, int pause_s, int count)
 }
 
 void tci_socket_suit_one_host(int fd)
+{
+    (void)fd;
+}
+
+void tci_socket_suit_network(int fd)
 {
     (void)fd;
 }
