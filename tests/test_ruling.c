@@ -351,6 +351,37 @@ static void of_as_many_ranks_the_lowest_is_right(void **state)
     assert_int_equal(least->first, 4);
 }
 
+/* However many calls there are, and in whichever order they come. */
+static void of_many_calls_those_of_most_and_fewest_are_found(void **state)
+{
+    enum { MANY = 24 };
+    static const int steps[] = {1, 5, 7, 11, 13, 23}; /* have no factor in common with it */
+
+    (void)state;
+    for (size_t s = 0; s < TCI_LEN(steps); s++) {
+        struct tci_answers *answers = tci_answers_new(MANY);
+        const struct tci_opinion *most, *least;
+
+        assert_non_null(answers);
+        for (int i = 0; i < MANY; i++) {
+            int rank = (i * steps[s] + 3) % MANY;
+            struct tci_notice answer = {.kind = TCI_NOTICE_ANSWER,
+                                        .status = TC_PENDING,
+                                        .number = NOBODY,
+                                        .call.count = rank % 20 == 2 ? 2 : (uint64_t)rank + 40};
+
+            tci_answers_note(answers, rank, &answer);
+        }
+        assert_int_equal(answers->opinion_count, MANY - 1);
+        assert_true(tci_answers_differ(answers, &most, &least));
+        assert_int_equal(most->count, 2);
+        assert_int_equal(most->first, 2);
+        assert_int_equal(least->count, 1);
+        assert_int_equal(least->first, MANY - 1);
+        tci_free(answers);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +404,7 @@ int main(void)
                                         end),
         cmocka_unit_test_setup_teardown(the_last_answer_counts_and_a_call_once, begin, end),
         cmocka_unit_test_setup_teardown(of_as_many_ranks_the_lowest_is_right, begin, end),
+        cmocka_unit_test(of_many_calls_those_of_most_and_fewest_are_found),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

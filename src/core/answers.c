@@ -10,12 +10,13 @@
 
 struct tci_answers *tci_answers_new(int size)
 {
-    struct tci_answers *answers =
-        tci_alloc(sizeof(*answers) + (size_t)size * sizeof(answers->said[0]));
+    struct tci_answers *answers = tci_alloc(
+        sizeof(*answers) + (size_t)size * (sizeof(struct said) + sizeof(struct tci_opinion)));
 
     if (answers == NULL)
         return NULL;
     answers->size = size;
+    answers->opinions = (struct tci_opinion *)(void *)&answers->said[size];
     for (int r = 0; r < size; r++) {
         answers->said[r].held_by = -1;
         for (int w = 0; w < WAITS_MAX; w++)
@@ -30,17 +31,16 @@ static void count(struct tci_answers *answers, int rank, const struct tci_call *
     if (answers->said[rank].is_counted)
         return;
     answers->said[rank].is_counted = true;
-    for (size_t o = 0; o < OPINIONS_MAX; o++) {
+    for (int o = 0; o < answers->opinion_count; o++) {
         struct tci_opinion *opinion = &answers->opinions[o];
 
-        if (opinion->count > 0 && !tci_call_is_equal(&opinion->call, call))
+        if (!tci_call_is_equal(&opinion->call, call))
             continue;
-        if (opinion->count == 0 || rank < opinion->first)
-            opinion->first = rank;
-        opinion->call = *call;
+        opinion->first = rank < opinion->first ? rank : opinion->first;
         opinion->count++;
         return;
     }
+    answers->opinions[answers->opinion_count++] = (struct tci_opinion){*call, 1, rank};
 }
 
 /* Its first wait is the number of the answer, the others lie in its argument: tci_waits_pack. */
@@ -98,7 +98,7 @@ bool tci_answers_differ(const struct tci_answers *answers, const struct tci_opin
 {
     const struct tci_opinion *most = &answers->opinions[0], *least = most;
 
-    for (size_t o = 1; o < OPINIONS_MAX && answers->opinions[o].count > 0; o++) {
+    for (int o = 1; o < answers->opinion_count; o++) {
         const struct tci_opinion *opinion = &answers->opinions[o];
 
         if (is_more(opinion, most))

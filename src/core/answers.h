@@ -5,10 +5,7 @@
 
 #include "core/mismatch.h"
 
-enum {
-    OPINIONS_MAX = 8, /* calls that are told apart; with more there is no majority worth the name */
-    WAITS_MAX = 4     /* ranks that a rank says it waits for */
-};
+enum { WAITS_MAX = 4 }; /* ranks that a rank says it waits for */
 
 enum knowledge { SILENT, NOT_ENTERED, ENTERED, FINISHED, FORGOTTEN };
 
@@ -32,8 +29,9 @@ struct said {
 };
 
 struct tci_answers {
-    int size;
-    struct tci_opinion opinions[OPINIONS_MAX];
+    int size, opinion_count;
+    /* Behind `said`, as many as there may be: it does not count who comes first. */
+    struct tci_opinion *opinions;
     struct said said[]; /* by each rank */
 };
 

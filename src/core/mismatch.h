@@ -8,7 +8,7 @@
 /* Ranks that have made one and the same call. */
 struct tci_opinion {
     struct tci_call call;
-    int count; /* 0: unused, and so are those behind it */
+    int count; /* of ranks */
     int first; /* the lowest of them */
 };
 
