@@ -13,6 +13,7 @@
 
 #include "core/alloc.h"
 #include "core/base.h"
+#include "core/comm.h"
 #include "sim/world_sim.h"
 #include "support/differ.h"
 
@@ -180,6 +181,106 @@ static void who_has_stood_still_names_the_odd_rank_too(void **state)
     assert_int_equal(tci_alloc_live(), live);
 }
 
+/* ---- When rank 0 rules ----------------------------------------------------------------------- */
+
+static struct tci_comm *comm_of(struct sim_world *world, uint32_t rank)
+{
+    return (struct tci_comm *)(void *)sim_group(world, rank);
+}
+
+static void ask(void *arg)
+{
+    const struct part *part = arg;
+    struct tci_comm *comm = comm_of(part->world, part->rank);
+    struct tci_notice notice = {.kind = TCI_NOTICE_ASK,
+                                .status = TC_ERR_MISMATCH,
+                                .culprit = (int32_t)part->rank,
+                                .number = INT32_MIN,
+                                .key = {.group = comm->group, .tag = part->tag, .use = 1},
+                                .call = {.count = part->tag}};
+
+    comm->transport->ops->notify(comm->transport, 0, &notice, true);
+}
+
+/* Of one that has none left the others are not waited for, whatever number says that. */
+static void who_asks_without_time_is_told_soon(void **state)
+{
+    struct sim_world *world = sim_world_new(4, NULL);
+    struct part part = {.world = world, .rank = 1, .tag = 9};
+
+    (void)state;
+    sim_world_at(world, 1, 2, ask, &part);
+    sim_world_idle(world);
+    assert_true(world->clock.now_ns > 50 * TCI_NS_PER_MS);
+    assert_true(world->clock.now_ns < 200 * TCI_NS_PER_MS);
+    sim_world_free(world);
+}
+
+static void note_disputes(void *arg)
+{
+    struct part *part = arg;
+
+    part->what += (int)comm_of(part->world, 0)->disputes.count;
+}
+
+/* Rank 0, which was done with its own call, has told all who was at fault. */
+static void what_was_ruled_is_not_ruled_again(void **state)
+{
+    struct sim_world *world = sim_world_new(4, NULL);
+    struct part parts[4], later = {.world = world, .rank = 1, .tag = 9};
+    struct part look = {.world = world};
+    uint64_t then_ns = 3000 * TCI_NS_PER_MS;
+
+    (void)state;
+    for (uint32_t r = 0; r < 4; r++) {
+        parts[r] = (struct part){.world = world, .rank = r, .what = r == 2 ? 0 : 2, .tag = 9};
+        sim_world_at(world, r, r == 0 ? 2 : TCI_NS_PER_MS, call, &parts[r]);
+    }
+    sim_world_at(world, 1, then_ns, ask, &later);
+    for (uint64_t us = 0; us < 100; us++)
+        sim_world_at(world, 0, then_ns + us * TCI_NS_PER_US, note_disputes, &look);
+    sim_world_idle(world);
+    check(parts + 2, 1, 2, "the root is done");
+    assert_int_equal(tc_future_test(parts[0].future), TC_OK);
+    assert_int_equal(look.what, 0);
+    sim_world_free(world);
+    for (uint32_t r = 0; r < 4; r++)
+        tc_future_release(parts[r].future);
+}
+
+/* One waits for a diagnosis, which two hold up, when the last one comes with another call. */
+static void who_comes_past_the_deadline_does_not_hold_up_the_others(void **state)
+{
+    enum { TIMEOUT_MS = 1000, LATE_MS = 950 };
+
+    (void)state;
+    for (uint64_t after_ms = 700; after_ms < TIMEOUT_MS + LATE_MS; after_ms += 10)
+        for (uint32_t last = 2; last < 4; last++) {
+            struct sim_world_config config;
+            struct part parts[4];
+            struct sim_world *world;
+
+            sim_world_config_default(&config);
+            config.timeout_ms = TIMEOUT_MS;
+            world = sim_world_new(4, &config);
+            for (uint32_t r = 0; r < 4; r++) {
+                parts[r] =
+                    (struct part){.world = world, .rank = r, .what = (int)(r == last), .tag = 9};
+                sim_world_at(world, r, r == last ? after_ms * TCI_NS_PER_MS : 2, call, &parts[r]);
+            }
+            for (uint32_t r = 0; r < 2; r++)
+                sim_world_stall_at(world, r, 100 * TCI_NS_PER_MS, 5 * TIMEOUT_MS * TCI_NS_PER_MS);
+            while (sim_clock_step(&world->clock, (TIMEOUT_MS + LATE_MS) * TCI_NS_PER_MS))
+                ;
+            if (tc_future_test(parts[5 - last].future) == TC_PENDING)
+                fail_msg("rank %u, after %u ms: not ended", 5 - last, (unsigned)after_ms);
+            sim_world_idle(world);
+            sim_world_free(world);
+            for (uint32_t r = 0; r < 4; r++)
+                tc_future_release(parts[r].future);
+        }
+}
+
 /* ---- In real time ---------------------------------------------------------------------------- */
 
 static void over_sockets_the_odd_rank_is_named(void **state)
@@ -221,6 +322,9 @@ int main(void)
         cmocka_unit_test(without_a_majority_all_go_by_the_lowest_rank),
         cmocka_unit_test(who_never_calls_is_not_waited_for_too_long),
         cmocka_unit_test(who_has_stood_still_names_the_odd_rank_too),
+        cmocka_unit_test(who_asks_without_time_is_told_soon),
+        cmocka_unit_test(what_was_ruled_is_not_ruled_again),
+        cmocka_unit_test(who_comes_past_the_deadline_does_not_hold_up_the_others),
         cmocka_unit_test(over_sockets_the_odd_rank_is_named),
     };
 

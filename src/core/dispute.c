@@ -207,7 +207,7 @@ static struct dispute *open(struct tci_comm *comm, const struct tci_notice *noti
 /* A rank has made a call; that which has met it tells its own behind it, as the last. */
 static void note(struct dispute *it, const struct tci_notice *notice)
 {
-    uint64_t left_ms = tci_min((uint64_t)tci_max(notice->number, 0), TIME_MS_MAX);
+    uint64_t left_ms = notice->number > 0 ? tci_min((size_t)notice->number, TIME_MS_MAX) : 0;
     struct tci_notice said = *notice;
 
     said.kind = TCI_NOTICE_ANSWER;
@@ -271,12 +271,15 @@ void tci_dispute_begin(struct tci_op *op, int peer, const struct tci_call *call)
     struct tci_exec *exec = comm->exec;
     struct tci_notice met = ask_of(op, peer, call);
     struct tci_notice mine = ask_of(op, comm->rank, &op->args.call);
-    uint64_t ms = time_ms(op) + RULING_MS;
+    uint64_t at = now(comm) + (time_ms(op) + RULING_MS) * TCI_NS_PER_MS;
 
+    /* An operation that waits for a diagnosis already is given no more time than that has. */
+    if (op->deadline_ns != TCI_NEVER)
+        at = tci_min(at, op->deadline_ns + (TCI_OP_LATE_MS - READ_MS) * TCI_NS_PER_MS);
     op->met = peer;
     op->met_call = *call;
     if (comm->size == 2 || op->args.peer != TCI_ALL_PEERS ||
-        exec->ops->timer_set(exec, &op->timer, now(comm) + ms * TCI_NS_PER_MS) != 0) {
+        exec->ops->timer_set(exec, &op->timer, at) != 0) {
         expire(op);
     } else if (comm->rank != 0) {
         comm->transport->ops->notify(comm->transport, 0, &met, true);
@@ -289,13 +292,15 @@ void tci_dispute_begin(struct tci_op *op, int peer, const struct tci_call *call)
 
 /* ---- Notices -------------------------------------------------------------------------------- */
 
-/* Whether this use has failed already: who asks about it hears of that. */
+/* Whether this use has failed already, here or for those who were not done: who asks about it hears
+ * of that. */
 static bool is_over(struct tci_comm *comm, const struct tci_key *key)
 {
     struct tci_tag_name name = tci_comm_tag_name(key, 0);
     struct tci_tag *tag = tci_tags_find(&comm->tags, &name);
+    const struct tci_done *done = tci_tags_done(&comm->tags, &name, key->use);
 
-    return tag != NULL && tci_tag_is_dead(tag, key->use);
+    return (tag != NULL && tci_tag_is_dead(tag, key->use)) || (done != NULL && done->is_ruled);
 }
 
 static void answer(struct tci_comm *comm, uint32_t from, const struct tci_notice *asked)

@@ -99,6 +99,7 @@ bool tci_mismatch_end(struct tci_comm *comm, uint32_t from, const struct tci_not
 
     if (notice->key.group != comm->group || done == NULL)
         return notice->key.group == comm->group && tci_tags_is_forgotten(&comm->tags, &name);
+    done->is_ruled |= notice->status == TC_ERR_MISMATCH;
     if (notice->status == TC_ERR_MISMATCH && !done->is_told) {
         done->is_told = true;
         tci_error_set(&error, TC_ERR_MISMATCH, notice->culprit, notice->key.tag,

@@ -40,6 +40,7 @@ struct tci_done {
     struct tci_call call;
     uint32_t use;         /* 0: none, or not counted */
     bool is_set, is_told; /* a mismatch of it has been told */
+    bool is_ruled;        /* … and who is at fault, with which the others have ended */
 };
 
 /* Ordered calls that are remembered after their end.  A peer is seldom as many calls behind: its
