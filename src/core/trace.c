@@ -228,7 +228,7 @@ uint64_t tci_trace_now(void)
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return (uint64_t)now.tv_sec * TCI_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 /* acquire: pairs with the release in tci_word_put; whoever reads a field that was written after a

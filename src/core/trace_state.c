@@ -30,7 +30,7 @@ static void compare_clocks(struct tci_trace_head *head)
             continue;
         best_ns = after - before;
         at = before + best_ns / 2;
-        wall = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+        wall = (uint64_t)now.tv_sec * TCI_NS_PER_S + (uint64_t)now.tv_nsec;
     }
     tci_word_set(&pair[0], at);
     tci_word_set(&pair[1], wall);

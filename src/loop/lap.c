@@ -26,7 +26,7 @@ static uint64_t coarse_ns(void)
     struct timespec now;
 
     clock_gettime(TICKS, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return (uint64_t)now.tv_sec * TCI_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 /* What this thread has had of a processor. */
@@ -35,7 +35,7 @@ static uint64_t ran_ns(void)
     struct timespec ran;
 
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran);
-    return (uint64_t)ran.tv_sec * 1000000000u + (uint64_t)ran.tv_nsec;
+    return (uint64_t)ran.tv_sec * TCI_NS_PER_S + (uint64_t)ran.tv_nsec;
 }
 
 static void note_ran(struct tci_loop *loop)

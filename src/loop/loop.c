@@ -8,6 +8,7 @@
 
 #include "core/alloc.h"
 #include "core/assert.h"
+#include "core/base.h"
 #include "core/cond.h"
 #include "loop/sched.h"
 #include "loop/state.h"
@@ -20,7 +21,7 @@ uint64_t tci_loop_clock(void)
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return (uint64_t)now.tv_sec * TCI_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 uint64_t tci_loop_now(struct tci_loop *loop)

@@ -8,8 +8,8 @@
 
 int tci_poll(struct pollfd *polls, size_t count, uint64_t timeout_ns)
 {
-    struct timespec limit = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
-                             .tv_nsec = (long)(timeout_ns % 1000000000u)};
+    struct timespec limit = {.tv_sec = (time_t)(timeout_ns / TCI_NS_PER_S),
+                             .tv_nsec = (long)(timeout_ns % TCI_NS_PER_S)};
 
     return ppoll(polls, (nfds_t)count, timeout_ns == TCI_NEVER ? NULL : &limit, NULL);
 }

@@ -107,8 +107,8 @@ static void del_watch(void *reactor, void *watch)
 
 static void set_timer(struct epoll_reactor *self, uint64_t timeout_ns)
 {
-    struct itimerspec when = {.it_value = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
-                                           .tv_nsec = (long)(timeout_ns % 1000000000u)}};
+    struct itimerspec when = {.it_value = {.tv_sec = (time_t)(timeout_ns / TCI_NS_PER_S),
+                                           .tv_nsec = (long)(timeout_ns % TCI_NS_PER_S)}};
 
     timerfd_settime(self->timer.fd, 0, &when, NULL); /* 0 disarms it, and drains it */
 }
@@ -136,8 +136,8 @@ static int wait_batch(struct epoll_reactor *self, uint64_t timeout_ns)
     int fd = self->epoll_fd;
     int timeout_ms = -1;
 #ifdef HAS_PWAIT2
-    struct timespec limit = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
-                             .tv_nsec = (long)(timeout_ns % 1000000000u)};
+    struct timespec limit = {.tv_sec = (time_t)(timeout_ns / TCI_NS_PER_S),
+                             .tv_nsec = (long)(timeout_ns % TCI_NS_PER_S)};
     int count;
 
     if (timeout_ns != 0 && timeout_ns != TCI_NEVER) {
