@@ -422,6 +422,34 @@ static void one_that_fails_again_later_has_the_whole_time(void **state)
     check_healed(3);
 }
 
+static const struct tci_exec_ops *usual;
+static const struct tci_timer *refused;
+
+static int refuse_timer(struct tci_exec *self, struct tci_timer *timer, uint64_t deadline_ns)
+{
+    return timer == refused ? -1 : usual->timer_set(self, timer, deadline_ns);
+}
+
+static void without_memory_to_wait_the_peer_is_lost(void **state)
+{
+    struct tci_exec_ops poor;
+    struct tci_exec *exec;
+
+    (void)state;
+    net_exchange(&pair, MIB, 1);
+    exec = pair_link(0, 0)->rdma->exec;
+    refused = &pair_link(0, 0)->heal.timer;
+    usual = exec->ops;
+    poor = *usual;
+    poor.timer_set = refuse_timer;
+    exec->ops = &poor;
+    tci_rdma_link_break(pair_link(0, 0), tci_rdma_flushed);
+    for (int turns = 0; pair_losses() == 0 && turns < 100000; turns++)
+        net_turn(&pair);
+    exec->ops = usual;
+    assert_true(pair_is_told("no memory was left to wait for it"));
+}
+
 /* Its connection tells, long before the time to heal is over. */
 static void a_peer_that_has_ended_is_not_waited_for(void **state)
 {
@@ -532,6 +560,7 @@ int main(void)
         PAIR_CASE(a_path_that_stays_dead_is_named, briefly),
         PAIR_CASE(a_work_request_that_always_fails_is_named, briefly),
         PAIR_CASE(one_that_fails_again_later_has_the_whole_time, briefly),
+        PAIR_CASE(without_memory_to_wait_the_peer_is_lost, kinds[0]),
         PAIR_CASE(a_peer_that_has_ended_is_not_waited_for, kinds[0]),
         PAIR_CASE(without_another_queue_pair_the_peer_is_lost, briefly),
         PAIR_CASE(what_would_only_fail_again_is_not_tried, kinds[0]),

@@ -59,19 +59,24 @@ static uint64_t end_of(const struct tci_rdma_link *link)
     return link->heal.begun_ns + link->rdma->heal_ns;
 }
 
-static void wait_for(struct tci_rdma_link *link, uint64_t ms)
+/* Without memory for that it is lost at once: nothing else would end the wait. */
+static bool wait_for(struct tci_rdma_link *link, uint64_t ms)
 {
     struct tci_exec *exec = link->rdma->exec;
     uint64_t when_ns = now_ns(link) + ms * TCI_NS_PER_MS, end_ns = end_of(link);
 
     exec->ops->timer_clear(exec, &link->heal.timer);
-    (void)exec->ops->timer_set(exec, &link->heal.timer, when_ns < end_ns ? when_ns : end_ns);
+    if (exec->ops->timer_set(exec, &link->heal.timer, when_ns < end_ns ? when_ns : end_ns) == 0)
+        return true;
+    tci_rdma_link_lose(link, "has a queue pair that failed, and no memory was left to wait for it "
+                             "(RDMA)");
+    return false;
 }
 
 /* For the peer; now and then it is seen whether that has left. */
-static void wait_for_peer(struct tci_rdma_link *link)
+static bool wait_for_peer(struct tci_rdma_link *link)
 {
-    wait_for(link, TRY_MAX_MS);
+    return wait_for(link, TRY_MAX_MS);
 }
 
 /* ---- It has failed ---- */
@@ -91,7 +96,8 @@ void tci_rdma_heal_begin(struct tci_rdma_link *link, const char *cause)
     link->heal.begun_ns = now_ns(link);
     if (link->why_far[0] == '\0' || cause != tci_rdma_flushed)
         snprintf(link->why_far, sizeof(link->why_far), "%s", cause);
-    wait_for_peer(link);
+    if (!wait_for_peer(link))
+        return;
     tci_rdma_tell_failed(link, cause);
     tci_rdma_check_revoking(link); /* which has lost its timer */
     if (link->state == TCI_RDMA_HEALING && link->has_had)
@@ -110,7 +116,7 @@ static void lose(struct tci_rdma_link *link)
 
 static void try_later(struct tci_rdma_link *link)
 {
-    wait_for(link, tci_min((size_t)TRY_MIN_MS << link->heal.tries, TRY_MAX_MS));
+    (void)wait_for(link, tci_min((size_t)TRY_MIN_MS << link->heal.tries, TRY_MAX_MS));
 }
 
 static void note_vain_try(struct tci_rdma_link *link)
@@ -253,7 +259,6 @@ void tci_rdma_on_heal_timer(struct tci_timer *timer)
         lose(link);
         return;
     }
-    wait_for_peer(link);
-    if (link->has_had && link->qp == NULL && rdma->rank < link->peer)
+    if (wait_for_peer(link) && link->has_had && link->qp == NULL && rdma->rank < link->peer)
         offer(link);
 }
