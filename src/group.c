@@ -262,9 +262,11 @@ void tci_group_finish(tc_dist_ctx *group, tc_future *left)
         return;
     }
     group->goodbye.fn = finishes_late;
-    group->finish_ns = exec->ops->now_ns(exec) + (uint64_t)tci_max(timeout_ms, 0) * TCI_NS_PER_MS;
-    if (timeout_ms >= 0) /* without memory it waits for as long as they run */
-        (void)exec->ops->timer_set(exec, &group->goodbye, group->finish_ns);
+    if (timeout_ms < 0)
+        return;
+    group->finish_ns = exec->ops->now_ns(exec) + (uint64_t)timeout_ms * TCI_NS_PER_MS;
+    /* Without memory it waits for as long as they run. */
+    (void)exec->ops->timer_set(exec, &group->goodbye, group->finish_ns);
 }
 
 void tci_group_close(tc_dist_ctx *group, tc_future *left)
