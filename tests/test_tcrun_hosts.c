@@ -299,6 +299,7 @@ static void what_would_be_run_is_said(void **state)
     tool_says(&run, "host one: ");
     tool_says(&run, " --agent=0");
     tool_says(&run, "file MLX_HOSTFILE: [[\"127.0.0.1:32323\"]");
+    tool_says(&run, "rendezvous tcp://127.0.0.1:0: port 0 stands for a free one");
     tool_says(&run, "rank 2 on two: cd / && env ");
     tool_says(&run, " TCDIST_RANK=2 ");
     tool_says(&run, " TCDIST_KEY=*** ");

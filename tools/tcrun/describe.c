@@ -119,6 +119,9 @@ bool describe(const struct options *options)
     for (unsigned i = 0; i < options->world.machine_count && is_good; i++)
         is_good = print_machine(options, &options->world.machines[i]);
     is_good = is_good && print_files(options);
+    if (options->rendezvous == NULL)
+        printf("rendezvous %s: port 0 stands for a free one, which is chosen at the start\n",
+               rendezvous.url);
     for (unsigned rank = 0; rank < options->world.ranks && is_good; rank++)
         is_good = print_rank(options, rank, rendezvous.url,
                              options->cwd != NULL && *options->cwd == '/' ? options->cwd : cwd);
