@@ -18,7 +18,7 @@
 
 /* ROOM holds three blocks of the longer messages.  Calls of SOME bytes are too short to be looked
  * at before they begin; SHORT ones are copied, but over TCP only when they have left. */
-enum { ROOMS = 8, ROOM = 16 << 20, LONG = 4 << 20, SOME = 1000000, SHORT = 20000 };
+enum { ROOMS = 8, ROOM = 16 << 20, LONG = 4 << 20, SOME = 1000000, SHORT = 20000, EAGER = 65536 };
 
 static struct world world;
 static char *nowhere, *there[ROOMS];
@@ -42,6 +42,16 @@ static int unmap_all(void **state)
     for (int r = 0; r < ROOMS; r++)
         free(there[r]);
     return 0;
+}
+
+/* Whatever the environment says of how long a message is that a store keeps. */
+static void open_world(int size)
+{
+    tc_config config;
+
+    tc_config_default(&config);
+    config.eager_bytes = EAGER;
+    world_open(&world, size, &config);
 }
 
 static bool is_variable(const char *name)
@@ -156,7 +166,7 @@ static void try_all(int size)
 
     assert_true(half != MAP_FAILED);
     assert_int_equal(mprotect(half + LONG / 2, LONG / 2, PROT_NONE), 0);
-    world_open(&world, size, NULL);
+    open_world(size);
     check_group();
     for (size_t bytes = SOME; bytes <= LONG; bytes += LONG - SOME) {
         send_from_nowhere(bytes);
@@ -196,7 +206,7 @@ static void what_a_call_does_not_touch_is_not_asked_for(void **state)
     tc_future *futures[3][3];
 
     (void)state;
-    world_open(&world, 3, NULL);
+    open_world(3);
     for (int r = 0; r < 3; r++) {
         futures[0][r] = tc_gather_async(world.group[r], 1, there[r], r == 0 ? there[3] : nowhere,
                                         LONG, TC_DTYPE_U8, 0, NULL);
@@ -224,7 +234,7 @@ static void what_is_short_leaves_a_stream_that_goes_on(void **state)
         skip();
     }
     for (int size = 2; size <= 3; size++) {
-        world_open(&world, size, NULL);
+        open_world(size);
         for (int round = 0; round < 3; round++) {
             send_from_nowhere(SHORT);
             send_from_nowhere(SHORT * 4);
@@ -246,7 +256,7 @@ static void beside_others_it_leaves_alone(void **state)
     (void)state;
     if (!is_variable("TCDIST_SHM") || is_variable("TCDIST_RDMA"))
         skip();
-    world_open(&world, 2, NULL);
+    open_world(2);
     for (int bad = 0; bad < 3; bad++) {
         for (int i = 0; i < 3; i++)
             recvs[i] =
