@@ -23,5 +23,5 @@ elseif(NOT TCDIST_SANITIZE)
     tcdist_add_house_test(rdma_vm ${machine}/rdma_vm.sh --hosts 4 --timeout 400 --verbose
         -- ${machine}/suite.sh ${PROJECT_BINARY_DIR})
     # It keeps both processors busy for longer than any other test: first, beside what sleeps.
-    set_tests_properties(rdma_vm PROPERTIES TIMEOUT 800 PROCESSORS 5 COST 1000)
+    set_tests_properties(rdma_vm PROPERTIES TIMEOUT 800 PROCESSORS 12 COST 1000)
 endif()

@@ -8,7 +8,7 @@
 #   timeout N     seconds until it counts as hung (default 300)
 #   needs P ...   optional packages; where one is missing the test is reported as skipped
 #   serial        never runs beside another test: it shares ports, or asks how long something takes
-#   waits         sleeps nearly all of its time, so that it counts for half a test (see the end)
+#   waits         sleeps nearly all of its time, and so runs beside those that compute (see the end)
 #   long          is among those that are started first, lest they run alone at the end
 #   single        has one thread alone: the thread sanitizer has nothing to look for
 #   also tcp      runs a second time, as <name>_tcp, without shared memory between ranks
@@ -80,7 +80,10 @@ function(tcdist_set_schedule name timeout words)
         set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
     endif()
     if(words MATCHES "[ ,]waits")
-        set_tests_properties(${name} PROPERTIES PROCESSORS 1)
+        get_property(waiting GLOBAL PROPERTY tcdist_waiting)
+        math(EXPR waiting "(0${waiting} + 1) % 3")
+        set_property(GLOBAL PROPERTY tcdist_waiting ${waiting})
+        set_tests_properties(${name} PROPERTIES PROCESSORS 1 RESOURCE_LOCK waits_${waiting})
     endif()
     if(words MATCHES "[ ,]long")
         set_tests_properties(${name} PROPERTIES COST 100)
@@ -383,20 +386,21 @@ if(NOT TCDIST_SANITIZE AND NOT TCDIST_POSIX_ONLY AND TCDIST_EXAMPLES AND
    CMAKE_C_COMPILER_ID STREQUAL "GNU")
     tcdist_add_house_test(posix ${house}/check_posix.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}
         ${CMAKE_C_COMPILER} ${CMAKE_C_COMPILER_LAUNCHER})
-    set_tests_properties(posix PROPERTIES TIMEOUT 600 PROCESSORS 4 COST 200)
+    set_tests_properties(posix PROPERTIES TIMEOUT 600 PROCESSORS 8 COST 200)
 endif()
 
 include(cmake/rdma_vm.cmake)
 
 # ---- How many run at a time ---------------------------------------------------------------------
 #
-# For two processors: `ctest -j 6`, where a test counts for two, and one that waits for one.  Three
-# tests that compute never run at a time with a fourth one, while those that sleep fill the gaps.
+# For two processors: `ctest -j 15`, of which a test takes 4 and one that waits takes 1: three that
+# compute, and beside them three that wait, which share three locks so that they never take the
+# places of the others.
 
 get_property(names DIRECTORY PROPERTY TESTS)
 foreach(name IN LISTS names)
     get_test_property(${name} PROCESSORS weight)
     if(NOT weight)
-        set_tests_properties(${name} PROPERTIES PROCESSORS 2)
+        set_tests_properties(${name} PROPERTIES PROCESSORS 4)
     endif()
 endforeach()
