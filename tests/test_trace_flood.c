@@ -211,7 +211,7 @@ static void make_debt(struct tci_task *task)
     struct debt *debt = tci_container_of(task, struct debt, task);
 
     debt->context->trace->flood.tokens = INT64_MIN / 2;
-    debt->context->trace->flood.limit = 0;
+    tci_trace_flood_limit(&debt->context->trace->flood, 0);
     atomic_store(&debt->is_made, true);
 }
 

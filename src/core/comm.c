@@ -210,6 +210,7 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
     comm->size = config->size;
     comm->shown_rank = config->shown_rank;
     comm->group = config->group;
+    comm->marks_base = tci_trace_mark_base(config->group);
     memcpy(comm->job, config->job, sizeof(comm->job));
     comm->segment_bytes = config->segment_bytes;
     comm->window = TCI_WINDOW;

@@ -348,7 +348,7 @@ static void enroll(struct tci_op *op)
     comm->last.space = op->args.space;
     comm->last.tag = op->args.tag;
     comm->last.at_ns = comm->exec->ops->now_ns(comm->exec);
-    tci_trace_op_enter(op);
+    tci_trace_op_enter(op, comm->last.at_ns);
 }
 
 /* All others hear of it, for they might count its uses, and wait. */
@@ -514,14 +514,14 @@ static void prepare(struct tci_op *op, struct tci_comm *comm)
     op->key = (struct tci_key){.tag = 0};
     op->tag = NULL;
     op->state = TCI_OP_NEW;
-    op->lanes_next = 0;
-    op->lanes_live = op->xfers_live = 0;
+    op->lanes_next = op->lanes_live = op->xfers_live = 0;
     op->inputs = NULL;
     op->blocks_kept = NULL;
     op->timer.heap_at = 0;
     op->told_ns = op->asked_ns = 0;
     op->live = op->trace_names = op->live_cells = op->old_cells = op->tries = 0;
-    op->is_traced = op->is_marked = false;
+    op->is_traced = false;
+    op->is_marked = true;
     op->is_enrolled = op->is_shown = op->is_warned = op->is_asked = op->is_held = op->is_up = false;
     op->asked = op->judge = op->met = -1;
     op->after = NULL;

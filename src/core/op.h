@@ -135,7 +135,7 @@ struct tci_op {
     uint32_t old_cells;   /* … of these, by transfers that were open when it was promoted */
     uint64_t entered_ns;  /* where it is marked, or was */
     bool is_traced;       /* it leaves events, and has that entry if there was one */
-    bool is_marked;       /* it leaves nothing but a mark: trace_flood.c */
+    bool is_marked;       /* it leaves nothing but a mark (trace_flood.c), until it leaves more */
     bool is_enrolled;     /* it has entered: in comm->ops, with its use of the tag */
     /* Its timer has done: */
     bool is_shown;        /* its call was shown to those that it waits for */

@@ -36,7 +36,8 @@ enum tci_trace_kind {
 struct tci_trace_flood {
     /* Operations with no higher mark are kept whole; all ones: all are, or the trace is paused. */
     uint64_t limit;
-    uint64_t entered_ns;        /* when the last operation was */
+    uint64_t pause_ns;          /* one that comes from then on is kept whole, as after a pause */
+    uint64_t entered_ns;        /* when the last one was that was kept whole */
     uint64_t due_ns, ticked_ns; /* when all this will be looked at, and was */
     int64_t tokens; /* events that may be written without a thought; less than 0: debts */
     uint64_t limit_before_pause; /* 0: it is not paused */
@@ -191,6 +192,8 @@ uint64_t tci_trace_due_ns(const struct tci_trace *trace);
 /* ---- Floods: trace_flood.c.  Loop thread. ---- */
 
 void tci_trace_flood_init(struct tci_trace_flood *flood);
+/* How many are kept, of those that come without a pause. */
+void tci_trace_flood_limit(struct tci_trace_flood *flood, uint64_t limit);
 /* So many events more are written. */
 void tci_trace_flood_spend(struct tci_trace_flood *flood, unsigned events);
 /* Looks at what was spent, and decides how many are kept from now on. */

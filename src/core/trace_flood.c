@@ -34,12 +34,21 @@ static uint64_t limit_of(int64_t tokens)
 }
 static_assert(HALVES_MAX < 64, "a shift");
 
+void tci_trace_flood_limit(struct tci_trace_flood *flood, uint64_t limit)
+{
+    flood->limit = limit;
+    if (limit == UINT64_MAX)
+        flood->pause_ns = 0; /* all, whenever they come */
+    else if (flood->pause_ns == 0)
+        flood->pause_ns = flood->entered_ns + TCI_TRACE_PAUSE_NS;
+}
+
 void tci_trace_flood_spend(struct tci_trace_flood *flood, unsigned events)
 {
     flood->tokens -= events;
     /* More in a tick than there were: the loop is not turned, and takes calls all the same. */
     if (flood->tokens < 0 && !flood->keeps_all)
-        flood->limit = limit_of(0);
+        tci_trace_flood_limit(flood, limit_of(0));
 }
 
 /* A time among the marks: from here on they are younger. */
@@ -69,7 +78,7 @@ void tci_trace_flood_tick(struct tci_trace *trace, uint64_t now_ns)
     flood->tokens += (int64_t)tci_min((now_ns - before_ns) / TOKEN_NS, TOKENS);
     if (flood->tokens > TOKENS)
         flood->tokens = TOKENS;
-    flood->limit = flood->keeps_all ? UINT64_MAX : limit_of(flood->tokens);
+    tci_trace_flood_limit(flood, flood->keeps_all ? UINT64_MAX : limit_of(flood->tokens));
     stamp(trace, now_ns);
     if (flood->promote != NULL && tci_trace_marked(trace) > 0)
         flood->promote(flood->promote_arg, before_ns);

@@ -169,14 +169,24 @@ struct tci_trace_mark {
     tci_word word;
 };
 
-/* The number that an operation is marked with; its highest bits also choose which ones of a flood
- * are kept whole, so that all ranks choose the same. */
-static inline uint64_t tci_trace_mark_of(uint64_t group, uint32_t space, uint64_t tag, uint32_t use)
+/* What all marks of a group have in common. */
+static inline uint64_t tci_trace_mark_base(uint64_t group)
 {
-    uint64_t name = tag + group * UINT64_C(0x9e3779b97f4a7c15) +
-                    ((uint64_t)space << 32 | use) * UINT64_C(0xd6e8feb86659fd93);
+    return group * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* The number that an operation is marked with, in a group that has this base; its highest bits also
+ * choose which ones of a flood are kept whole, so that all ranks choose the same. */
+static inline uint64_t tci_trace_mark_in(uint64_t base, uint32_t space, uint64_t tag, uint32_t use)
+{
+    uint64_t name = tag + base + ((uint64_t)space << 32 | use) * UINT64_C(0xd6e8feb86659fd93);
 
     return name * UINT64_C(0xff51afd7ed558ccd) | 1;
+}
+/* The same by the group's number. */
+static inline uint64_t tci_trace_mark_of(uint64_t group, uint32_t space, uint64_t tag, uint32_t use)
+{
+    return tci_trace_mark_in(tci_trace_mark_base(group), space, tag, use);
 }
 
 /* Of one entry of a table. */

@@ -160,39 +160,20 @@ void tci_trace_op_promote(void *arg, uint64_t entered_ns)
     }
 }
 
-/* Of one that nobody will ask for, if all goes well: that it was entered, and no more. */
-static void mark(struct tci_op *op, struct tci_trace *trace, uint64_t number, uint64_t now)
-{
-    struct tci_trace_head *head = trace->head;
-    uint64_t at = tci_word_get(&head->marks);
-
-    tci_word_set(&trace->marks[at & trace->mask].word, number);
-    tci_word_set(&head->marks, at + 1);
-    op->is_marked = true;
-    op->entered_ns = now;
-}
-
-void tci_trace_op_enter(struct tci_op *op)
+void tci_trace_op_keep(struct tci_op *op, uint64_t now_ns)
 {
     struct tci_trace *trace = trace_of(op);
     struct tci_trace_flood *flood = &trace->flood;
-    uint64_t now = op->comm->last.at_ns, before = flood->entered_ns;
 
+    op->is_marked = false;
     if (flood->limit == UINT64_MAX && tci_trace_is_paused(trace))
         return;
-    flood->entered_ns = now;
-    if (flood->limit != UINT64_MAX && now - before < TCI_TRACE_PAUSE_NS) {
-        uint64_t number =
-            tci_trace_mark_of(op->comm->group, op->args.space, op->args.tag, op->key.use);
-
-        if (!tci_trace_keeps(trace, number)) {
-            mark(op, trace, number, now);
-            return;
-        }
-    }
-    op->comm->recent_ns = now;
+    flood->entered_ns = now_ns;
+    if (flood->limit != UINT64_MAX)
+        flood->pause_ns = now_ns + TCI_TRACE_PAUSE_NS;
+    op->comm->recent_ns = now_ns;
     tci_trace_count(trace, TCI_COUNT_BEGUN, 1);
-    show(op, now);
+    show(op, now_ns);
 }
 
 void tci_trace_op_state(struct tci_op *op, enum tci_trace_live_state state)

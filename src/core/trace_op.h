@@ -17,8 +17,34 @@ void tci_trace_forget_time(struct tci_comm *comm);
 /* Bytes from which on a copy or a fold takes time: a tenth of a microsecond and more. */
 enum { TCI_TRACE_SLOW_BYTES = 4096 };
 
-/* It has come to the loop; the next one has to follow. */
-void tci_trace_op_enter(struct tci_op *op);
+/* It leaves events, unless the trace is paused. */
+void tci_trace_op_keep(struct tci_op *op, uint64_t now_ns);
+
+/* It has come to the loop now; its end has to follow.  Of one that nobody will ask for, if all goes
+ * well, there is a mark alone, that it was entered.  All of that is here, and reads no clock: what
+ * it takes is paid by each operation of a flood. */
+static inline void tci_trace_op_enter(struct tci_op *op, uint64_t now_ns)
+{
+    const struct tci_comm *comm = op->comm;
+    struct tci_trace *trace = comm->trace;
+    struct tci_trace_head *head = trace->head;
+    uint64_t number, at;
+
+    if (now_ns >= trace->flood.pause_ns) {
+        tci_trace_op_keep(op, now_ns);
+        return;
+    }
+    number = tci_trace_mark_in(comm->marks_base, op->args.space, op->args.tag, op->key.use);
+    if (tci_trace_keeps(trace, number)) {
+        tci_trace_op_keep(op, now_ns);
+        return;
+    }
+    trace->flood.pause_ns = now_ns + TCI_TRACE_PAUSE_NS;
+    at = tci_word_get(&head->marks);
+    tci_word_set(&trace->marks[at & trace->mask].word, number);
+    tci_word_set(&head->marks, at + 1);
+    op->entered_ns = now_ns;
+}
 /* It waits for futures, runs, or has failed. */
 void tci_trace_op_state(struct tci_op *op, enum tci_trace_live_state state);
 /* It has failed; op->error is set. */
@@ -27,16 +53,14 @@ void tci_trace_op_fail(struct tci_op *op);
 void tci_trace_op_end(struct tci_op *op, tc_status_t status);
 static inline void tci_trace_op_settle(struct tci_op *op, tc_status_t status)
 {
-    struct tci_trace *trace = op->comm->trace;
-
-    if (op->is_traced) {
-        tci_trace_op_end(op, status);
-    } else if (op->is_marked) {
-        struct tci_trace_head *head = trace->head;
+    if (op->is_marked) {
+        struct tci_trace_head *head = op->comm->trace->head;
         uint64_t bytes = (uint64_t)op->args.count * op->args.elem_bytes;
 
         tci_word_set(&head->left_out, tci_word_get(&head->left_out) + 1);
         tci_word_set(&head->left_out_bytes, tci_word_get(&head->left_out_bytes) + bytes);
+    } else if (op->is_traced) {
+        tci_trace_op_end(op, status);
     }
 }
 

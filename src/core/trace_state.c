@@ -76,7 +76,7 @@ void tci_trace_pause(struct tci_trace *trace)
     if (trace->flood.limit_before_pause != 0)
         return;
     trace->flood.limit_before_pause = trace->flood.limit;
-    trace->flood.limit = UINT64_MAX;
+    tci_trace_flood_limit(&trace->flood, UINT64_MAX);
     trace->flood.due_ns = 0;
 }
 
