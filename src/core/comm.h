@@ -110,8 +110,8 @@ struct tci_comm {
         uint32_t names;
     } traced;            /* the names that the trace was given last */
     uint64_t marks_base; /* by tci_trace_mark_base() */
-    uint64_t recent_ns; /* a time of this turn, for the trace: trace_op.h; 0: read the clock */
-    bool is_deaf;       /* about to be freed: what the transport tells is of no interest any more */
+    uint64_t recent_ns;  /* a time of this turn, for the trace: trace_op.h; 0: read the clock */
+    bool is_deaf; /* about to be freed: what the transport tells is of no interest any more */
     /* The roof's, or NULL: the algorithm of a collective; NULL: the cheapest, or, with a cause in
      * error, none.  Any thread. */
     const char *(*advise)(struct tci_comm *comm, const struct tci_advice *advice,

@@ -89,7 +89,8 @@ static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
     return true;
 }
 
-/* A SEND that is out when this returns: the step has ended.  False: it is to be posted. */
+/* A SEND that is out when this returns, but for tci_transport_ring(): the step has ended.  False:
+ * it is to be posted. */
 static bool put(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
 {
     struct tci_comm *comm = lane->op->comm;
@@ -174,7 +175,11 @@ static bool open_step(struct tci_lane *lane, uint32_t k, const struct tci_step *
         }
         return true;
     default:
-        if (put(lane, lane->base + k, step) || post(lane, lane->base + k, step))
+        if (put(lane, lane->base + k, step)) {
+            tci_transport_ring(lane->op->comm->transport);
+            return true;
+        }
+        if (post(lane, lane->base + k, step))
             return true;
         fail_post(lane->op);
         return false;
@@ -333,7 +338,7 @@ static bool folds_at_once(const struct tci_lane *lane, const struct tci_round *r
 }
 
 /* All messages at once; what waits for them is looked at when the last of them has ended. */
-static void start_round(struct tci_lane *lane)
+static void open_round(struct tci_lane *lane)
 {
     const struct tci_round *round = &lane->op->comm->round;
     const struct tci_step *steps = round->steps;
@@ -360,6 +365,15 @@ static void start_round(struct tci_lane *lane)
         return;
     }
     end_of_round(lane); /* nothing but messages that are out */
+}
+
+/* While receives are posted what was put becomes visible to the others: that takes as long. */
+static void start_round(struct tci_lane *lane)
+{
+    struct tci_transport *transport = lane->op->comm->transport;
+
+    open_round(lane);
+    tci_transport_ring(transport);
 }
 
 /* The only segment, and nothing beside it. */

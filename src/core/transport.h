@@ -241,6 +241,9 @@ struct tci_transport_ops {
     /* Send at once and for good: true, and nothing completes, for its memory is free again.  False:
      * nothing was done, and it is to be posted.  NULL: never. */
     bool (*put)(struct tci_transport *self, struct tci_xfer *xfer);
+    /* What was put is there for peers that look; now those that sleep are woken.  Between the two
+     * there is time for what needs no peer, and nothing is waited for.  NULL: put has done so. */
+    void (*ring)(struct tci_transport *self);
     /* Every live transfer of (group, space, tag) with a peer, or with TCI_ALL_PEERS, completes now
      * with TC_ERR_CANCELLED, one in the middle without touching its memory any more; where a device
      * reads or writes that just now, as soon as it does not.  Early messages of it up to `use` are
@@ -291,6 +294,12 @@ static inline void tci_transport_post(struct tci_transport *self, struct tci_xfe
 }
 
 /* Calls of what a transport may leave out, with what NULL means there. */
+
+static inline void tci_transport_ring(struct tci_transport *self)
+{
+    if (self->ops->ring != NULL)
+        self->ops->ring(self);
+}
 
 static inline bool tci_transport_has_told(const struct tci_transport *self)
 {

@@ -43,6 +43,11 @@ static bool put(struct tci_transport *self, struct tci_xfer *xfer)
     return lower->ops->put(lower, xfer);
 }
 
+static void ring(struct tci_transport *self)
+{
+    tci_transport_ring(view_of(self)->mux->below);
+}
+
 static void abort_tag(struct tci_transport *self, const struct tci_key *key, int peer)
 {
     struct tci_transport *lower = view_of(self)->mux->below;
@@ -209,6 +214,7 @@ const struct tci_transport_ops tci_view_ops = {
     .post_send = post,
     .post_recv = post,
     .put = put,
+    .ring = ring,
     .abort = abort_tag,
     .notify = notify,
     .review = review,

@@ -119,6 +119,11 @@ static bool put(struct tci_transport *self, struct tci_xfer *xfer)
     return link != NULL && tci_shm_send_now(link, xfer);
 }
 
+static void ring(struct tci_transport *self)
+{
+    tci_shm_ring_all(tci_shm_of(self));
+}
+
 /* ---- Abort and review ---- */
 
 static void end_xfer(void *arg, struct tci_xfer *xfer, tc_status_t status)
@@ -442,6 +447,7 @@ static const struct tci_transport_ops shm_ops = {
     .post_send = post,
     .post_recv = post,
     .put = put,
+    .ring = ring,
     .abort = shm_abort,
     .notify = shm_notify,
     .review = shm_review,

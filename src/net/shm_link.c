@@ -93,6 +93,7 @@ void tci_shm_link_end(struct tci_shm_link *link, tc_status_t status)
 {
     if (link->state == TCI_SHM_FAR || link->state == TCI_SHM_GONE)
         return;
+    TC_ASSERT(!link->has_put);
     link->state = TCI_SHM_GONE;
     end_pending(link, status);
     tci_shm_abort_sends(link, NULL, status);
@@ -135,16 +136,45 @@ void tci_shm_link_free(struct tci_shm_link *link)
 
 /* ---- Records out ---- */
 
-void tci_shm_ring(struct tci_shm_link *link)
+static void wake_peer(struct tci_shm_link *link)
 {
     struct tci_shm_way *way = link->writer.way;
 
-    /* seq_cst: pairs with arm_link; we see that the reader sleeps, or it sees what was put */
+    /* seq_cst: behind tci_shm_fence */
     if (atomic_load_explicit(&way->is_asleep, memory_order_seq_cst) == 0 ||
         atomic_exchange_explicit(&way->is_asleep, 0, memory_order_relaxed) == 0)
         return;
     while (write(link->bell, "", 1) < 0 && errno == EINTR) {
     } /* EAGAIN: it has been rung before */
+}
+
+void tci_shm_ring(struct tci_shm_link *link)
+{
+    tci_shm_fence();
+    wake_peer(link);
+}
+
+void tci_shm_ring_later(struct tci_shm_link *link)
+{
+    if (link->has_put)
+        return;
+    link->has_put = true;
+    link->next_put = link->shm->put;
+    link->shm->put = link;
+}
+
+void tci_shm_ring_all(struct tci_shm *shm)
+{
+    struct tci_shm_link *link = shm->put;
+
+    if (link == NULL)
+        return;
+    tci_shm_fence();
+    shm->put = NULL;
+    for (; link != NULL; link = link->next_put) {
+        link->has_put = false;
+        wake_peer(link);
+    }
 }
 
 bool tci_shm_is_clear(const struct tci_shm_link *link)

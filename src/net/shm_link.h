@@ -122,10 +122,12 @@ struct tci_shm_link {
     bool has_left;                 /* the peer has said goodbye */
     bool is_lost;                  /* and that was told */
     bool is_leaving, bye_put;      /* so will we, or have we */
+    bool has_put;                  /* it is among shm->put */
     struct tci_shm_writer writer;
     struct tci_shm_reader reader;
-    uint64_t read_ns; /* when something was last read … */
-    bool is_fresh;    /* … but for the last time, which was just now */
+    struct tci_shm_link *next_put; /* in shm->put */
+    uint64_t read_ns;              /* when something was last read … */
+    bool is_fresh;                 /* … but for the last time, which was just now */
     struct tci_shm_queue queue;
     struct tci_xfers sends;     /* wait for room in the ring, the most urgent first */
     struct tci_shm_loan *loans; /* owned */
@@ -175,7 +177,8 @@ struct tci_shm {
     bool *is_local;              /* owned: ranks that may share memory; NULL: none */
     struct tci_shm_link **links; /* owned, `size`; NULL in it: never needed */
     struct tci_list near;
-    struct tci_match *match; /* owned; made with the first link */
+    struct tci_shm_link *put; /* where a message was put and nobody was woken for it; NULL: none */
+    struct tci_match *match;  /* owned; made with the first link */
     struct tci_pool earlies, pulls, sendings;
     uint8_t *staging; /* owned, TCI_SHM_READ_MAX */
     struct tci_shm_awaited awaited;
@@ -232,8 +235,12 @@ void tci_shm_link_tell(struct tci_shm_link *link, bool is_due);
 /* Put a record without payload of a message: at once, or when there is room. */
 void tci_shm_control(struct tci_shm_link *link, const struct tci_shm_head *head,
                      const void *payload, size_t len);
-/* The peer may have something to read. */
+/* The peer may have something to read: it is woken, if it sleeps. */
 void tci_shm_ring(struct tci_shm_link *link);
+/* The same later, with all others: so many messages wait but once for what was written to be seen
+ * by others, as long as a message takes to come over, and other work is done meanwhile. */
+void tci_shm_ring_later(struct tci_shm_link *link);
+void tci_shm_ring_all(struct tci_shm *shm);
 /* All records that wait are out. */
 bool tci_shm_is_clear(const struct tci_shm_link *link);
 /* Last of all: only when nothing is on its way. */

@@ -61,11 +61,22 @@ static void put(struct tci_shm_writer *writer, uint32_t bytes)
 {
     atomic_store_explicit(word_at(writer->ring, writer->head + bytes), 0, memory_order_relaxed);
     ORDER_PUT();
-    /* Publishes the record and the word that has just been cleared to tci_shm_next.  seq_cst: the
-     * writer then looks whether the reader sleeps, which says so and then looks here. */
-    atomic_store_explicit(word_at(writer->ring, writer->head), bytes, memory_order_seq_cst);
+    /* release: publishes the record and the word that has just been cleared to tci_shm_next.  Not
+     * more: the writer would stand still until the reader has given up the line, on which it spins,
+     * and that takes as long as the message. */
+    atomic_store_explicit(word_at(writer->ring, writer->head), bytes, memory_order_release);
     writer->head += bytes;
     fetch_ahead(writer, bytes);
+}
+
+void tci_shm_fence(void)
+{
+#ifdef SHOW_ORDER /* the thread sanitizer knows no fences */
+    (void)atomic_fetch_add_explicit(&order, 0, memory_order_seq_cst);
+#else
+    /* seq_cst: pairs with tci_shm_has_next, after the reader has said that it sleeps */
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
 }
 
 static bool fits(struct tci_shm_writer *writer, size_t bytes)
@@ -115,7 +126,7 @@ void tci_shm_put(struct tci_shm_writer *writer, struct tci_shm_head *head, size_
 
 bool tci_shm_has_next(const struct tci_shm_reader *reader)
 {
-    /* seq_cst: pairs with put, after the reader has said that it sleeps */
+    /* seq_cst: pairs with tci_shm_fence, after the reader has said that it sleeps */
     return atomic_load_explicit(word_at(reader->ring, reader->at), memory_order_seq_cst) != 0;
 }
 

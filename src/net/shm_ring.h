@@ -94,6 +94,9 @@ struct tci_shm_reader {
  * full.  The head is to be filled but for its length; then the record is put. */
 struct tci_shm_head *tci_shm_room(struct tci_shm_writer *writer, size_t len);
 void tci_shm_put(struct tci_shm_writer *writer, struct tci_shm_head *head, size_t len);
+/* A reader that says that it sleeps, and then looks for a record, finds what was put before, or has
+ * said so for whoever asks behind this. */
+void tci_shm_fence(void);
 
 /* The next record: its head, copied and checked, and where its payload lies (NULL: there is none).
  * False: nothing has come, or *wrong_out says what is wrong with it. */

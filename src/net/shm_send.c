@@ -221,7 +221,7 @@ void tci_shm_head_of(struct tci_shm_head *head, enum tci_shm_kind kind, const st
     head->measured = 0;
 }
 
-/* False: there is no room. */
+/* The peer is to be rung for.  False: there is no room. */
 static bool put_data(struct tci_shm_link *link, const struct tci_xfer *xfer)
 {
     bool is_inline = xfer->len <= sizeof(((struct tci_shm_head *)0)->word);
@@ -236,7 +236,6 @@ static bool put_data(struct tci_shm_link *link, const struct tci_xfer *xfer)
     else if (xfer->len > 0)
         copy_out(link, head, xfer->data, xfer->len);
     tci_shm_put(&link->writer, head, xfer->len);
-    tci_shm_ring(link);
     link->framed += cost_of(xfer);
     link->shm->stats.bytes_sent += xfer->len;
     link->shm->stats.bytes_copied += xfer->len;
@@ -339,6 +338,7 @@ static bool put_message(struct tci_shm_link *link, struct tci_xfer *xfer)
         return put_loan(link, xfer);
     if (!put_data(link, xfer))
         return false;
+    tci_shm_ring(link);
     end_send(link, xfer, TC_OK);
     return true;
 }
@@ -375,6 +375,7 @@ bool tci_shm_send_now(struct tci_shm_link *link, const struct tci_xfer *xfer)
 {
     if (link->bye_put || has_to_queue(link) || !is_eager(link, xfer) || !put_data(link, xfer))
         return false;
+    tci_shm_ring_later(link);
     link->shm->stats.messages_sent++;
     return true;
 }
