@@ -31,7 +31,8 @@ static _Atomic unsigned order;
 #define ORDER_GET() ((void)0)
 #endif
 
-enum { MASK = TCI_SHM_RING - 1, FETCH_MAX = 2048 };
+/* To fetch more ahead takes longer than it saves (64 KiB all-reduced: 7.2 us, and 7.8 with all). */
+enum { MASK = TCI_SHM_RING - 1, FETCH_MAX = 16 * 1024 };
 static_assert((TCI_SHM_RING & MASK) == 0, "a power of two");
 
 static size_t record_bytes(size_t len)
@@ -46,15 +47,27 @@ static _Atomic uint32_t *word_at(uint8_t *ring, uint64_t at)
 
 /* ---- The writer ---- */
 
+/* The first x86-64 processors have no instruction that fetches a line to write it, and take it for
+ * one that does nothing.  Without the attribute the line is fetched to be read: its reader keeps a
+ * copy, and the store waits for that all the same. */
+#if defined(__x86_64__)
+#define MAY_FETCH_TO_WRITE __attribute__((target("prfchw")))
+#else
+#define MAY_FETCH_TO_WRITE
+#endif
+
 /* The lines of the next record, if it is like this one, are in the reader's cache still from the
- * last time round.  Asked for now, they are here before it is written: to wait for a line takes as
- * long as a message. */
-static void fetch_ahead(const struct tci_shm_writer *writer, uint32_t bytes)
+ * last time round.  Asked for now, they are here, and nowhere else, before it is written: to wait
+ * for a line takes as long as a message (all-reduced by two ranks: 64 times 4 KiB at once 53 us,
+ * and 72 where they are fetched to be read; 16 KiB 2.5 us, and 3.0).  The head's own line is here
+ * already; the reader looks at it again and again, as it will at the head behind the record. */
+MAY_FETCH_TO_WRITE static void fetch_ahead(const struct tci_shm_writer *writer, uint32_t bytes)
 {
     uint32_t most = tci_min(bytes, FETCH_MAX);
 
-    for (uint32_t at = 0; at <= most; at += TCI_SHM_LINE)
+    for (uint32_t at = TCI_SHM_LINE; at < most; at += TCI_SHM_LINE)
         __builtin_prefetch(writer->ring + ((writer->head + at) & MASK), 1);
+    __builtin_prefetch(writer->ring + ((writer->head + most) & MASK), 0);
 }
 
 static void put(struct tci_shm_writer *writer, uint32_t bytes)
@@ -66,7 +79,8 @@ static void put(struct tci_shm_writer *writer, uint32_t bytes)
      * and that takes as long as the message. */
     atomic_store_explicit(word_at(writer->ring, writer->head), bytes, memory_order_release);
     writer->head += bytes;
-    fetch_ahead(writer, bytes);
+    fetch_ahead(writer, writer->is_past_caches ? TCI_SHM_LINE : bytes);
+    writer->is_past_caches = false;
 }
 
 void tci_shm_fence(void)

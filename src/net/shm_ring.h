@@ -80,6 +80,8 @@ struct tci_shm_writer {
     uint64_t head;      /* bytes written since the beginning */
     uint64_t tail_seen; /* of the reader, at most TCI_SHM_RING behind */
     bool is_broken;     /* the reader has written nonsense */
+    /* The payload of the record that is put next was stored past the caches: so will others be. */
+    bool is_past_caches;
 };
 
 struct tci_shm_reader {

@@ -190,7 +190,8 @@ static void copy_out(struct tci_shm_link *link, struct tci_shm_head *head, const
     if (next.begins)
         see_read(link, link->read_ns_before, link->read_bytes_before);
     begun = next.is_told ? tci_exec_clock(link->shm->exec) : 0;
-    if (next.way == TCI_SHM_PAST_CACHES)
+    link->writer.is_past_caches = next.way == TCI_SHM_PAST_CACHES;
+    if (link->writer.is_past_caches)
         tci_copy_away(to, from, len);
     else
         memcpy(to, from, len);
