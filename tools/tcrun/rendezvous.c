@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/socket.h"
+
 static unsigned port_of(const struct sockaddr_storage *addr)
 {
     const void *at = addr;
@@ -44,6 +46,8 @@ int rendezvous_listen(struct rendezvous *rendezvous, const char *address, unsign
     if (error != 0)
         return error == EAI_SYSTEM ? errno : EADDRNOTAVAIL;
     fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) /* who comes before rank 0 has it is accepted as by rank 0 */
+        tci_socket_suit_one_host(fd);
     error = fd < 0 || bind(fd, list->ai_addr, list->ai_addrlen) != 0 ||
                     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuses, sizeof reuses) != 0 ||
                     listen(fd, SOMAXCONN) != 0 ||
