@@ -28,6 +28,7 @@ struct quick {
     tc_future *future;
     bool ends_in_call, has_come;
     unsigned polls_left; /* until what has come is seen */
+    unsigned polls;
 };
 
 static void end_quick(struct tci_task *task)
@@ -52,6 +53,7 @@ static unsigned poll_quick(struct tci_source *source, unsigned budget)
     struct quick *quick = tci_container_of(source, struct quick, source);
 
     (void)budget;
+    quick->polls++;
     if (!quick->has_come || quick->polls_left-- > 0)
         return 0;
     quick->polls_left = 0;
@@ -126,6 +128,26 @@ static void call(struct quick *quick)
 
     assert_int_equal(tc_future_wait(future, WAIT_MS), TC_OK);
     tc_future_release(future);
+}
+
+/* ---- Looks ---------------------------------------------------------------------------------- */
+
+/* Ranks that share cores look at their sources once before a whole turn, which may take long. */
+static void what_the_only_look_has_found_ends_the_wait(void **state)
+{
+    enum { WAITS = 100 };
+    struct quick quick;
+    unsigned before;
+
+    (void)state;
+    open_quick(&quick, false);
+    tci_loop_set_local_ranks(tci_loop_of(quick.exec), 100000);
+    call(&quick);
+    before = quick.polls;
+    for (int i = 0; i < WAITS; i++)
+        call(&quick);
+    assert_int_equal(quick.polls - before, WAITS);
+    close_quick(&quick);
 }
 
 /* ---- Descriptors ---------------------------------------------------------------------------- */
@@ -303,6 +325,7 @@ static void a_continuation_of_what_ends_in_a_call_has_run_after_the_wait(void **
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_the_only_look_has_found_ends_the_wait),
         cmocka_unit_test(descriptors_are_looked_at_however_short_all_waits_are),
         cmocka_unit_test(descriptors_are_looked_at_though_no_wait_has_to_wait),
         cmocka_unit_test(a_wait_after_a_pause_runs_the_timers_that_are_due),

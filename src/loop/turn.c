@@ -253,7 +253,9 @@ static bool is_done_shortly(struct tci_loop *loop, const struct tci_waiter *wait
             return false;
         (void)poll_for_one(loop);
     }
-    return false;
+    /* What the last look has found: a whole turn looks at everything else before it is seen. */
+    return run_tasks(take_queue(&loop->posted)) != 0 && loop->user.head == NULL &&
+           tci_waiter_is_done(waiter);
 }
 
 static void note_progress(struct tci_loop *loop)
