@@ -22,6 +22,8 @@ enum { MANY = 64, EAGER = 64 * 1024, CALLS_MAX = MANY / 4 };
 
 /* An urgent message waits for a piece, and what of others is on the way.  Bytes. */
 enum { BULK = 4, BULK_BYTES = 8 * 1024 * 1024, LITTLE = 384 * 1024 };
+/* Where pieces go beside it: of a turn, which carries pieces only until it has come. */
+enum { LEAST = 4 * 64 * 1024, TURNS_MAX = 10000, TRIES = 6 };
 
 static unsigned writes, reads;
 
@@ -130,6 +132,69 @@ static void an_urgent_message_waits_for_little_where_one_was_before(void **state
     net_close(&net);
 }
 
+static void until_sides_stand(struct net *net)
+{
+    for (int i = 0; i < TURNS_MAX; i++) {
+        if (net_stats(net, 0).sides_open == 1 && net_stats(net, 1).sides_open == 1)
+            return;
+        net_turns(net, 1);
+    }
+    fail_msg("no further connection stands");
+}
+
+static void pieces_go_beside_what_is_urgent(void **state)
+{
+    static struct net_message sends[BULK], recvs[BULK];
+    struct net net;
+    uint64_t beside;
+
+    (void)state;
+    net_open(&net, 2, EAGER);
+    net_exchange(&net, 8, 1000);
+    net_exchange(&net, EAGER + 1, 1001);
+    assert_int_equal(net_stats(&net, 0).sides_open, 0);
+    (void)overtaken_by(&net, 1);
+    net_exchange(&net, BULK_BYTES, 1002);
+    until_sides_stand(&net);
+    post_bulk(&net, sends, recvs);
+    net_turns(&net, 2);
+
+    for (uint64_t tag = 2; tag < 6; tag++)
+        assert_true(overtaken_by(&net, tag) <= LEAST);
+    assert_int_equal(recvs[BULK - 1].xfer.status, TC_PENDING);
+    for (unsigned i = 0; i < BULK; i++) {
+        net_finish(&net, &sends[i], TC_OK);
+        net_finish(&net, &recvs[i], TC_OK);
+    }
+    beside = net_stats(&net, 0).bytes_beside;
+    assert_true(beside > BULK / 2 * BULK_BYTES);
+
+    /* Alone again they have the main connection. */
+    for (uint64_t i = 0; i < TCI_TCP_SHORT_FOR; i++)
+        net_exchange(&net, EAGER + 1, 10 + i);
+    beside = net_stats(&net, 0).bytes_beside;
+    net_exchange(&net, BULK_BYTES, 2000);
+    assert_in_range(net_stats(&net, 0).bytes_beside - beside, 0, 64 * 1024); /* acknowledgements */
+    net_close(&net);
+}
+
+/* It begins over one and ends over another: its sender waits for the word of both. */
+static void a_message_is_acknowledged_over_all_connections_that_carried_it(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < TRIES; i++) {
+        struct net net;
+
+        net_open(&net, 2, EAGER);
+        net_exchange(&net, 8, 1000);
+        net_exchange(&net, EAGER + 1, 1);
+        (void)overtaken_by(&net, 2);
+        net_exchange(&net, BULK_BYTES, 3);
+        until_sides_stand(&net);
+        net_close(&net);
+    }
+}
+
 static size_t turn_bytes(const struct net *net, uint32_t rank)
 {
     return tci_tcp_turn_bytes(tci_tcp_of(net->nodes[rank].transport));
@@ -162,6 +227,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_messages_of_one_turn_leave_and_come_together),
         cmocka_unit_test(an_urgent_message_waits_for_little_where_one_was_before),
+        cmocka_unit_test(pieces_go_beside_what_is_urgent),
+        cmocka_unit_test(a_message_is_acknowledged_over_all_connections_that_carried_it),
         cmocka_unit_test(turns_are_short_for_so_many_large_messages_alone),
     };
 

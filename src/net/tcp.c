@@ -1,4 +1,4 @@
-/* tcp.c - transport over TCP: the verbs of the port, and the source that the loop polls. */
+/* tcp.c - transport over TCP: the verbs of the port. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/tcp.h"
 
@@ -13,7 +13,7 @@
 #include "net/acks.h"
 #include "net/tcp_link.h"
 
-enum { FEW_LINKS = 8, DRAIN_MAX = 16, HEAL_MS = 15000 };
+enum { DRAIN_MAX = 16, HEAL_MS = 15000 };
 
 void tci_tcp_complete(struct tci_tcp *tcp, struct tci_xfer *xfer, tc_status_t status)
 {
@@ -22,13 +22,24 @@ void tci_tcp_complete(struct tci_tcp *tcp, struct tci_xfer *xfer, tc_status_t st
     tci_cq_push(xfer->cq, xfer, status);
 }
 
+/* What was the main connections' to send goes beside them from now on. */
+static void begin_short_turns(struct tci_tcp *tcp)
+{
+    bool were_long = tcp->short_for == 0;
+
+    tcp->short_for = TCI_TCP_SHORT_FOR;
+    for (uint32_t i = 0; were_long && i < tcp->size; i++)
+        if (tcp->links[i] != NULL && !tci_list_is_empty(&tcp->links[i]->flows))
+            tci_sides_wake(tcp->links[i]);
+}
+
 void tci_tcp_note_urgency(struct tci_tcp *tcp, const struct tci_xfer *xfer)
 {
     if (xfer->len > tcp->eager_max) {
         tcp->bulk_priority = xfer->priority;
         tcp->short_for -= tcp->short_for > 0;
     } else if (xfer->priority > tcp->bulk_priority) {
-        tcp->short_for = TCI_TCP_SHORT_FOR;
+        begin_short_turns(tcp);
     }
 }
 
@@ -36,87 +47,6 @@ bool tci_tcp_admit(struct tci_tcp *tcp, uint32_t peer, const struct tci_key *key
                    const struct tci_call *call)
 {
     return tcp->base.sink->admit(tcp->base.sink, peer, key, call);
-}
-
-/* ---- The source ---- */
-
-/* Sending failed: the peer's last words are read before the connection is given up. */
-static void read_and_break(struct tci_link *link)
-{
-    for (int i = 0; i < DRAIN_MAX; i++)
-        if (link->state != TCI_LINK_UP || tci_link_read(link) == 0)
-            break;
-    if (link->send_errno != 0)
-        tci_link_break(link, link->send_errno);
-}
-
-/* A link that ends takes its other connections out of the lists, maybe the one that was next: the
- * rest has its turn at the next poll. */
-static struct tci_list *still(struct tci_list *next, struct tci_list *list)
-{
-    return tci_list_is_empty(next) ? list : next;
-}
-
-/* To ask a link in vain costs a system call, most of the time of ranks that share cores: there
- * links without transfers are left to the reactor, however few there are. */
-static unsigned poll_links(struct tci_source *source, unsigned budget)
-{
-    struct tci_tcp *tcp = tci_container_of(source, struct tci_tcp, source);
-    bool are_few =
-        tcp->stats.links_open <= FEW_LINKS && !tcp->is_quiet && !tci_loop_shares_cores(tcp->loop);
-    struct tci_list *at, *next;
-    unsigned work = 0;
-
-    tcp->passes++;
-    for (at = tcp->sending.next; at != &tcp->sending; at = still(next, &tcp->sending)) {
-        struct tci_link *link = tci_container_of(at, struct tci_link, sending_link);
-
-        next = at->next;
-        work += tci_link_flush(link);
-        if (link->send_errno != 0) {
-            read_and_break(link);
-            work++;
-        }
-    }
-    for (at = tcp->open.next; at != &tcp->open && work < budget; at = still(next, &tcp->open)) {
-        struct tci_link *link = tci_container_of(at, struct tci_link, open_link);
-
-        next = at->next;
-        if (are_few || link->main->live > 0)
-            work += tci_link_read(link);
-    }
-    /* Nobody is always the first. */
-    at = tci_list_first(&tcp->open);
-    if (at != NULL && at->next != &tcp->open) {
-        tci_list_del(at);
-        tci_list_add(&tcp->open, at);
-    }
-    return work;
-}
-
-/* Reading is always watched for; writing while something waits for it. */
-static bool arm_links(struct tci_source *source)
-{
-    struct tci_tcp *tcp = tci_container_of(source, struct tci_tcp, source);
-    struct tci_list *at, *next;
-    bool may_sleep = true;
-
-    for (at = tcp->sending.next; at != &tcp->sending; at = next) {
-        struct tci_link *link = tci_container_of(at, struct tci_link, sending_link);
-
-        next = at->next;
-        if (tci_link_flush(link) || link->send_errno != 0)
-            may_sleep = false;
-        else if ((tci_log_unsent(&link->log) > 0 || !tci_link_is_flushed(link)) &&
-                 (link->watch.interest & TC_WRITABLE) == 0)
-            (void)tci_watch_change(&link->watch, TC_READABLE | TC_WRITABLE);
-    }
-    return may_sleep;
-}
-
-static bool expects_more(struct tci_source *source)
-{
-    return tci_container_of(source, struct tci_tcp, source)->live > 0;
 }
 
 /* ---- Verbs ---- */
@@ -448,7 +378,7 @@ static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
     tcp->passes = 1;
     tcp->bulk_priority = INT_MAX;
     tcp->source =
-        (struct tci_source){.poll = poll_links, .arm = arm_links, .expects = expects_more};
+        (struct tci_source){.poll = tci_tcp_poll, .arm = tci_tcp_arm, .expects = tci_tcp_expects};
     tcp->probe.fn = tci_tcp_on_probe_timer;
     tcp->left_timer.fn = on_left_timer;
     tcp->eager_max = (size_t)result->agreed.eager_bytes;
@@ -458,7 +388,7 @@ static struct tci_tcp *tcp_new(struct tci_loop *loop, tc_context *context,
     tcp->heal_ns = heal_time(&context->config);
     tcp->connections = (uint32_t)tci_min(result->connections > 0 ? (size_t)result->connections
                                                                  : context->config.connections,
-                                         TCI_TCP_SIDES + 1);
+                                         TCI_TCP_SIDES);
     memcpy(tcp->group_id, result->group_id, TCI_GROUP_ID);
     tcp->keyring = tci_keyring_ref(result->keyring);
     tci_list_init(&tcp->open);

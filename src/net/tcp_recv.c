@@ -333,6 +333,8 @@ static const char *on_piece(struct tci_link *link)
     }
     if (frame->length > xfer->len - xfer->room[TCI_ROOM_SURE])
         return "more than the whole of a message";
+    if (link->index == 0)
+        tci_sides_want(link);
     xfer->room[TCI_ROOM_FLAGS] |= TCI_XFER_BEGUN;
     xfer->room[TCI_ROOM_SURE] += frame->length;
     rx->mode = TCI_RX_XFER;
@@ -517,19 +519,38 @@ static void end_early_message(struct tci_link *link)
     tci_trace_add(tcp->context->trace, &record);
 }
 
-/* The sender of a message that is too long to be copied waits for this, and must not wait until
- * the loop turns again: the application may have what it has waited for. */
-static void ack_received(struct tci_link *link)
+/* Whether the sender of a message waits for what it is told now.  Its pieces come in any order. */
+static bool is_awaited(const struct tci_link *link, uint8_t mode, const struct tci_xfer *xfer)
 {
     const struct tci_frame *frame = &link->rx.frame;
-    bool is_awaited =
-        frame->total > TCI_LOG_COPY_MAX && frame->offset + frame->length == frame->total;
 
-    if (!is_awaited && link->received - link->received_told < TCI_TCP_ACK_EVERY)
+    if (frame->total <= TCI_LOG_COPY_MAX)
+        return false;
+    return frame->offset + frame->length == frame->total || mode != TCI_RX_XFER ||
+           xfer->room[TCI_ROOM_DONE] == xfer->len;
+}
+
+/* The sender of a message that is too long to be copied waits for this, of each connection that
+ * has carried some of it, and must not wait until the loop turns again: the application may have
+ * what it has waited for. */
+static void ack_received(struct tci_link *link, uint8_t mode, const struct tci_xfer *xfer)
+{
+    struct tci_link *main = link->main;
+
+    if (!is_awaited(link, mode, xfer)) {
+        if (link->received - link->received_told >= TCI_TCP_ACK_EVERY)
+            tci_link_say_ack(link);
         return;
-    tci_link_say_ack(link);
-    if (is_awaited && link->send_errno == 0)
-        (void)tci_link_flush(link);
+    }
+    for (int i = -1; i < TCI_TCP_SIDES && (i < 0 || main->side_count > 0); i++) {
+        struct tci_link *at = i < 0 ? main : main->sides[i];
+
+        if (at == NULL || at->state != TCI_LINK_UP || at->received == at->received_told)
+            continue;
+        tci_link_say_ack(at);
+        if (at->send_errno == 0)
+            (void)tci_link_flush(at);
+    }
 }
 
 const char *tci_link_on_payload(struct tci_link *link)
@@ -551,7 +572,7 @@ const char *tci_link_on_payload(struct tci_link *link)
     }
     if (rx->frame.kind != TCI_FRAME_DATA)
         return NULL;
-    ack_received(link);
+    ack_received(link, mode, xfer);
     if (mode == TCI_RX_EARLY) {
         end_early_message(link);
         return NULL;

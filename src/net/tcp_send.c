@@ -235,45 +235,57 @@ static bool has_log_room(const struct tci_link *link)
     return tci_log_kept(&link->log) <= link->tcp->window + KEPT_MORE;
 }
 
-/* The next frame of the flow whose turn it is; then it is the turn of the next as urgent. */
-static bool start_next(struct tci_link *link)
-{
-    struct tci_list *first = tci_list_first(&link->flows);
-    struct tci_flow *flow;
-
-    if (tci_sides_have_rest(link))
-        return tci_sides_put_rest(link);
-    if (first == NULL || !has_log_room(link))
-        return false;
-    flow = tci_container_of(first, struct tci_flow, link);
-    if (tci_log_unsent(&link->log) > COPY_AT_ONCE && !is_eager(link->tcp, flow->xfers.head))
-        return false;
-    tci_list_del(&flow->link);
-    place_flow(link, flow);
-    return start_frame(link, flow, flow->xfers.head);
-}
-
 /* Large enough to go by any connection: its receive is known by the number of its grant. */
 static bool is_wide(const struct tci_link *link, const struct tci_xfer *xfer)
 {
     return !is_eager(link->tcp, xfer) && xfer->len > TCI_LOG_COPY_MAX;
 }
 
-static struct tci_flow *first_wide(const struct tci_link *main)
+/* The flow whose turn it is among those that go over a connection; NULL: none. */
+static struct tci_flow *first_flow(const struct tci_link *link)
 {
+    const struct tci_link *main = link->main;
+    bool is_main = link->index == 0, takes_wide = true;
+
+    if (tci_list_is_empty(&main->flows))
+        return NULL;
+    if (!is_main)
+        takes_wide = tci_side_carries(link);
+    else if (main->side_count > 0)
+        takes_wide = !tci_sides_part(main);
     for (struct tci_list *at = main->flows.next; at != &main->flows; at = at->next) {
         struct tci_flow *flow = tci_container_of(at, struct tci_flow, link);
 
-        if (is_wide(main, flow->xfers.head))
+        if (is_wide(main, flow->xfers.head) ? takes_wide : is_main)
             return flow;
     }
     return NULL;
 }
 
+/* The next frame of that flow; then it is the turn of the next as urgent. */
+static bool start_next(struct tci_link *link)
+{
+    struct tci_flow *flow;
+
+    if (tci_sides_have_rest(link))
+        return tci_sides_put_rest(link);
+    if (!has_log_room(link))
+        return false;
+    flow = first_flow(link);
+    if (flow == NULL ||
+        (tci_log_unsent(&link->log) > COPY_AT_ONCE && !is_eager(link->tcp, flow->xfers.head)))
+        return false;
+    if (is_wide(link, flow->xfers.head))
+        tci_sides_want(link);
+    tci_list_del(&flow->link);
+    place_flow(link, flow);
+    return start_frame(link, flow, flow->xfers.head);
+}
+
 /* Beside the main connection: the next piece of a large message. */
 static bool start_beside(struct tci_link *side)
 {
-    struct tci_flow *flow = first_wide(side->main);
+    struct tci_flow *flow = first_flow(side);
 
     return flow != NULL && start_frame(side, flow, flow->xfers.head);
 }
@@ -281,8 +293,8 @@ static bool start_beside(struct tci_link *side)
 bool tci_link_flush(struct tci_link *link)
 {
     /* A piece each, where several connections share them. */
-    size_t most =
-        link->main->side_count > 0 ? tci_tcp_piece_bytes(link->tcp) : tci_tcp_turn_bytes(link->tcp);
+    size_t most = tci_sides_carry(link->main) ? tci_tcp_piece_bytes(link->tcp)
+                                              : tci_tcp_turn_bytes(link->tcp);
     size_t bytes = 0, sent = 1;
 
     if (link->state != TCI_LINK_UP)
@@ -299,7 +311,7 @@ bool tci_link_flush(struct tci_link *link)
         tci_link_say_bye(link);
         (void)write_some(link);
     }
-    if (!tci_link_has_output(link) && (link->index == 0 || first_wide(link->main) == NULL)) {
+    if (!tci_link_has_output(link) && (link->index == 0 || first_flow(link) == NULL)) {
         tci_list_del(&link->sending_link);
         tci_link_check_parted(link);
         tci_tcp_check_left(link->tcp);
@@ -341,7 +353,7 @@ static bool gather_small(struct tci_link *link, struct tci_xfer *xfer)
 
 static bool is_idle(const struct tci_link *link)
 {
-    return link->state == TCI_LINK_UP && tci_list_is_empty(&link->flows) && link->send_errno == 0 &&
+    return link->state == TCI_LINK_UP && first_flow(link) == NULL && link->send_errno == 0 &&
            tci_log_unsent(&link->log) < TCI_TCP_GATHERED && has_log_room(link);
 }
 

@@ -60,11 +60,20 @@ static struct tci_link *side_get(struct tci_link *main, uint32_t index)
     return side;
 }
 
+/* Whether this rank makes them. */
+static bool makes_sides(const struct tci_link *main)
+{
+    const struct tci_tcp *tcp = main->tcp;
+
+    return tcp->rank < main->peer && !tcp->is_ring && !main->is_piped &&
+           tcp->addrs[main->peer].len != 0;
+}
+
 void tci_sides_start(struct tci_link *main)
 {
     struct tci_tcp *tcp = main->tcp;
 
-    if (tcp->rank > main->peer || tcp->is_ring || main->is_piped || tcp->addrs[main->peer].len == 0)
+    if (!makes_sides(main))
         return;
     for (uint32_t index = 1; index < tcp->connections; index++) {
         struct tci_link *side = side_get(main, index);
@@ -72,6 +81,32 @@ void tci_sides_start(struct tci_link *main)
         if (side != NULL)
             wake_after(side, 0);
     }
+}
+
+/* It stays: where urgent messages and large ones go at the same time they will do so again. */
+void tci_sides_want(struct tci_link *main)
+{
+    struct tci_link *side;
+
+    if (main->tcp->short_for == 0 || main->sides[TCI_TCP_ASIDE - 1] != NULL ||
+        main->tcp->connections > 1 || !makes_sides(main))
+        return;
+    side = side_get(main, TCI_TCP_ASIDE);
+    if (side != NULL)
+        wake_after(side, 0);
+}
+
+bool tci_side_carries(const struct tci_link *side)
+{
+    return side->state == TCI_LINK_UP && (side->index != TCI_TCP_ASIDE || side->tcp->short_for > 0);
+}
+
+bool tci_sides_carry(const struct tci_link *main)
+{
+    for (int i = 0; i < TCI_TCP_SIDES && main->side_count > 0; i++)
+        if (main->sides[i] != NULL && tci_side_carries(main->sides[i]))
+            return true;
+    return false;
 }
 
 void tci_sides_end(struct tci_link *main)
@@ -100,7 +135,7 @@ void tci_sides_wake(struct tci_link *main)
     for (int i = 0; i < TCI_TCP_SIDES && main->side_count > 0; i++) {
         struct tci_link *side = main->sides[i];
 
-        if (side != NULL && side->state == TCI_LINK_UP && tci_list_is_empty(&side->sending_link))
+        if (side != NULL && tci_side_carries(side) && tci_list_is_empty(&side->sending_link))
             tci_list_add(&side->tcp->sending, &side->sending_link);
     }
 }
