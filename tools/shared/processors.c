@@ -37,8 +37,8 @@ static int read_set(cpu_set_t **set_out, unsigned *room_out)
 
 int processors_read(struct processors *processors)
 {
-    cpu_set_t *set;
-    unsigned room;
+    cpu_set_t *set = NULL;
+    unsigned room = 0;
     int error = read_set(&set, &room);
 
     *processors = (struct processors){.count = 0};
