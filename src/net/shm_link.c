@@ -93,7 +93,8 @@ void tci_shm_link_end(struct tci_shm_link *link, tc_status_t status)
 {
     if (link->state == TCI_SHM_FAR || link->state == TCI_SHM_GONE)
         return;
-    TC_ASSERT(!link->has_put);
+    if (link->has_put)
+        tci_shm_ring_all(link->shm);
     link->state = TCI_SHM_GONE;
     end_pending(link, status);
     tci_shm_abort_sends(link, NULL, status);
