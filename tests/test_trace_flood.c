@@ -37,7 +37,7 @@ static void few_operations_are_all_kept(void **state)
     for (uint64_t at = 1000 * MS; at < 2000 * MS; at += MS) {
         tci_trace_flood_tick(trace, at);
         assert_true(trace->flood.limit == UINT64_MAX);
-        tci_trace_flood_spend(&trace->flood, 40);
+        tci_trace_flood_spend(&trace->flood, 20);
     }
     tci_trace_free(trace);
 }
@@ -60,7 +60,7 @@ static void of_many_fewer_are_kept_until_they_cost_little(void **state)
     }
 
     assert_true(least < UINT64_MAX / 16);
-    assert_true(spent > 0 && spent < 10000 * 60); /* one each 24 us is paid for: 42 a ms */
+    assert_true(spent > 0 && spent < 10000 * 30); /* one each 48 us is paid for: 21 a ms */
     tci_trace_flood_tick(trace, now + 100 * MS);
     assert_true(trace->flood.limit == UINT64_MAX); /* it is over */
     tci_trace_free(trace);
@@ -232,6 +232,21 @@ static void begin_flood(struct traced_rank *self)
         nap();
 }
 
+/* On a machine that has other work even these calls may come a millisecond apart, or take one.
+ * Gives how many it took. */
+static uint64_t go_on_until_some_are_left_out(struct traced_rank *self)
+{
+    uint64_t calls;
+    float some = 0;
+
+    for (calls = 0; some == 0; calls++) {
+        some = tci_word_get(&self->context->trace->head->left_out) > 0;
+        traced_wait(self, tc_allreduce_async(self->group, 1000 + calls, &some, &some, 1,
+                                             TC_DTYPE_F32, TC_REDUCE_SUM, NULL));
+    }
+    return calls;
+}
+
 static uint8_t *read_trace(const char *path, struct tci_trace_view *view)
 {
     FILE *file = fopen(path, "rb");
@@ -281,9 +296,11 @@ static void rank_2_stops(struct traced_rank *self)
 {
     int mine = self->rank == 2 ? OPERATIONS - 1 : OPERATIONS;
     struct tci_trace_seen_live live;
+    uint64_t before;
     char path[128];
 
     begin_flood(self);
+    before = go_on_until_some_are_left_out(self);
     for (int i = 0; i < mine; i++) {
         if (self->rank == 3 && i == OPERATIONS - 1) {
             traced_path(&ranks, 1, path);
@@ -292,7 +309,7 @@ static void rank_2_stops(struct traced_rank *self)
         (void)tc_reduce_async(self->group, (uint64_t)i + 1, &kept[i], &kept[i], 1, TC_DTYPE_F32,
                               TC_REDUCE_SUM, 1, NULL);
     }
-    traced_entered(self, (uint64_t)mine);
+    traced_entered(self, before + (uint64_t)mine);
 }
 
 static cJSON *ask(const char *dir)

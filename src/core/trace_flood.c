@@ -14,7 +14,7 @@
 #include "core/trace.h"
 
 /* An event costs 25 ns, or 60 where the caches are used by others: that is 0.1 to 0.25 %. */
-#define TOKEN_NS (24 * TCI_NS_PER_US)
+#define TOKEN_NS (48 * TCI_NS_PER_US)
 #define TICK_NS  (500 * TCI_NS_PER_US)
 
 /* From FEW on all are kept, and half as many at every STEP below. */
