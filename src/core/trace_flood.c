@@ -13,7 +13,7 @@
 #include "core/base.h"
 #include "core/trace.h"
 
-/* An event costs 25 ns, or 60 where the caches are used by others: that is 0.1 to 0.25 %. */
+/* An event costs 25 ns, or 60 where the caches are used by others: that is 0.05 to 0.13 %. */
 #define TOKEN_NS (48 * TCI_NS_PER_US)
 #define TICK_NS  (500 * TCI_NS_PER_US)
 
