@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Both axes are logarithmic; a library is drawn with its best variant."""
 import math
+import os
 
 COLOURS = {"tcdist": "#c0392b", "open_mpi": "#2c6fbb", "mpich": "#8e5fb0", "gloo": "#3a9d5d"}
 NAMES = {"tcdist": "tcdist", "open_mpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo"}
@@ -81,12 +82,17 @@ def draw_panel(results, x0, y0, title, lines):
 
 
 def write(results, path):
+    """False, and no file, where nothing was measured that is a curve over sizes."""
     groups = {}
     for line in results.lines():
         if line.metric == "synced" and line.dtype == "f32" and line.bytes > 0:
             groups.setdefault((line.op, line.transport, line.ranks), []).append(line)
     groups = {key: lines for key, lines in groups.items() if len(lines) > 1}
-    columns = max(1, min(2, len(groups)))
+    if not groups:
+        if os.path.exists(path):
+            os.unlink(path)
+        return False
+    columns = min(2, len(groups))
     rows = (len(groups) + columns - 1) // columns
     parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" '
              'font-size="12">' % (LEFT + columns * (WIDTH + GAP), rows * (HEIGHT + GAP) + TOP),
@@ -98,3 +104,4 @@ def write(results, path):
                             TOP + index // columns * (HEIGHT + GAP), title, lines)
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(parts + ["</svg>"]) + "\n")
+    return True

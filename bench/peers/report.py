@@ -67,7 +67,7 @@ def tally(verdicts):
         len(judged), len(judged) - missed, missed)
 
 
-def write_page(verdicts, path):
+def write_page(verdicts, has_plot, path):
     def group(verdict):
         line = verdict.own.line
         return line.transport, line.ranks, line.op, line.dtype, line.metric
@@ -75,7 +75,7 @@ def write_page(verdicts, path):
     with open(path, "w", encoding="utf-8") as file:
         file.write("# tcdist beside its peers\n\nA ratio is tcdist's median over that of the best "
                    "peer, or of what the cell names; the spread is\nover the repetitions.\n\n"
-                   "![Time over size](peers.svg)\n\n" + tally(verdicts))
+                   + ("![Time over size](peers.svg)\n\n" if has_plot else "") + tally(verdicts))
         for (transport, ranks, op, dtype, metric), rows in itertools.groupby(verdicts, group):
             file.write("## %s, %d ranks: %s, %s: %s\n\n"
                        % (transport, ranks, op.replace("_", "-"), dtype, METRICS[metric]))
@@ -102,9 +102,10 @@ def write_verdicts(verdicts, path):
 def write(csv_path, folder):
     results = lines_of.Results(csv_path)
     verdicts = lines_of.judge_all(results)
-    write_page(verdicts, os.path.join(folder, "peers.md"))
+    has_plot = plot.write(results, os.path.join(folder, "peers.svg"))
+    write_page(verdicts, has_plot, os.path.join(folder, "peers.md"))
     write_verdicts(verdicts, os.path.join(folder, "verdicts.csv"))
-    plot.write(results, os.path.join(folder, "peers.svg"))
+    return ["peers.csv", "verdicts.csv", "peers.md"] + ["peers.svg"] * has_plot
 
 
 def join(paths, out):

@@ -334,16 +334,19 @@ def main():
                         [] if "thread" in args.tcdist
                         else [Program("tcdist", "thread", own, sets=SETS_OF_THREADS)]) + programs
     programs = [p for p in programs if args.only is None or args.only in p.library]
+    if not programs and args.only is not None:
+        sys.exit("run.py: nothing to measure: no library that is built here has '%s' in its name"
+                 % args.only)
     if not programs:
-        sys.exit("run.py: nothing to measure: build tcdist, or install libopenmpi-dev, "
-                 "libmpich-dev or libgloo-dev")
+        sys.exit("run.py: nothing to measure: build tcdist with -DTCDIST_BENCH=ON, or install "
+                 "libopenmpi-dev, libmpich-dev or libgloo-dev")
     with open(csv_path, "w", encoding="ascii") as csv:
         csv.write(HEADER + "\n")
         measure(programs, args, csv)
-    report.write(csv_path, out)
+    files = report.write(csv_path, out)
     with open(os.path.join(out, "peers.md"), encoding="utf-8") as file:
         print("\n" + file.read())
-    print("results in %s: peers.csv, verdicts.csv, peers.md, peers.svg" % out)
+    print("results in %s: %s" % (out, ", ".join(files)))
 
 
 if __name__ == "__main__":
