@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "core/base.h"
+#include "core/context.h"
 #include "loop/loop.h"
 #include "loop/state.h"
 #include "support/loop_room.h"
@@ -113,6 +114,29 @@ static void a_waiter_whose_time_is_up_leaves_the_loop_to_the_next(void **state)
         tc_future_release(never);
         assert_int_equal(tc_shutdown(context), TC_OK);
     }
+}
+
+/* The loop's thread lets them through when it has nothing to do but to wait for calls. */
+static void who_sleeps_is_counted_where_the_loop_looks(void **state)
+{
+    tc_context *context = context_open(TC_LOOP_THREAD);
+    atomic_uint *sleepers = atomic_load(&tci_loop_of(context->exec)->sleepers);
+    struct single late = {.promise = tc_promise_create(context)};
+    pthread_t thread;
+
+    (void)state;
+    assert_non_null(sleepers);
+    assert_int_equal(atomic_load(sleepers), 0);
+    assert_int_equal(pthread_create(&thread, NULL, wait_long, &late), 0);
+    for (unsigned ms = 0; ms < WAIT_MS / 2 && atomic_load(sleepers) == 0; ms++)
+        clock_pass_ms(1);
+    assert_int_equal(atomic_load(sleepers), 1);
+    assert_int_equal(tc_promise_settle(late.promise, TC_OK), TC_OK);
+    pthread_join(thread, NULL);
+
+    assert_int_equal(atomic_load(sleepers), 0);
+    tc_future_release(late.promise);
+    assert_int_equal(tc_shutdown(context), TC_OK);
 }
 
 /* ---- What a continuation may not do --------------------------------------------------------- */
@@ -343,6 +367,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiters_hand_the_loop_over),
         cmocka_unit_test(a_waiter_whose_time_is_up_leaves_the_loop_to_the_next),
+        cmocka_unit_test(who_sleeps_is_counted_where_the_loop_looks),
         cmocka_unit_test(a_continuation_may_neither_wait_nor_poll_nor_end_the_context),
         cmocka_unit_test(the_descriptor_is_readable_when_there_is_work_and_silent_else),
         cmocka_unit_test(the_descriptor_is_readable_at_the_next_deadline),
