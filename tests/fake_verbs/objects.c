@@ -27,7 +27,7 @@ static void unlock(void)
     pthread_mutex_unlock(&world->lock);
 }
 
-/* The answer to something that no device would allow. */
+/* The answer to something that no device would allow; under the lock. */
 static int mistake(int error)
 {
     world->counts.mistakes++;
@@ -70,11 +70,22 @@ static bool is_software(struct ibv_device *device)
     return device_of(device)->is_software;
 }
 
+/* A test may pull a card while loops go on. */
+static bool is_removed(void)
+{
+    bool removed;
+
+    lock();
+    removed = world->is_removed;
+    unlock();
+    return removed;
+}
+
 static struct ibv_context *open_device(struct ibv_device *device)
 {
     struct fake_context *context;
 
-    if (device_of(device)->opens_not || world->is_removed) {
+    if (device_of(device)->opens_not || is_removed()) {
         errno = EACCES;
         return NULL;
     }
@@ -130,8 +141,12 @@ static int query_port(struct ibv_context *base, uint8_t port, struct ibv_port_at
     const struct fake_device *device = ((struct fake_context *)base)->device;
     enum ibv_mtu mtu = device->mtu != 0 ? device->mtu : IBV_MTU_4096;
 
-    if (port == 0 || port > device->ports)
-        return mistake(EINVAL);
+    lock();
+    if (port == 0 || port > device->ports) {
+        (void)mistake(EINVAL);
+        unlock();
+        return EINVAL;
+    }
     *attr_out = (struct ibv_port_attr){
         .state = device->state,
         .max_mtu = IBV_MTU_4096,
@@ -140,6 +155,7 @@ static int query_port(struct ibv_context *base, uint8_t port, struct ibv_port_at
         .max_msg_sz = device->max_msg_bytes != 0 ? device->max_msg_bytes : 1u << 30,
         .link_layer = device->link_layer != 0 ? device->link_layer : IBV_LINK_LAYER_ETHERNET,
         .lid = device->link_layer == IBV_LINK_LAYER_INFINIBAND ? 7 : 0};
+    unlock();
     return 0;
 }
 
@@ -311,7 +327,9 @@ static struct ibv_cq *create_cq(struct ibv_context *base, int cqe, void *arg,
     struct fake_cq *cq;
 
     if (cqe <= 0 || cqe > (device->max_cqe != 0 ? device->max_cqe : CQE_MAX)) {
+        lock();
         (void)mistake(EINVAL);
+        unlock();
         return NULL;
     }
     cq = calloc(1, sizeof(*cq));
@@ -335,10 +353,12 @@ static int resize_cq(struct ibv_cq *base, int cqe)
     struct fake_cq *cq = (struct fake_cq *)base;
     struct fake_entry *entries;
 
-    if (world->refuses_growth || cqe > (device->max_cqe != 0 ? device->max_cqe : CQE_MAX))
-        return ENOSYS;
-    entries = calloc((size_t)cqe, sizeof(*entries));
     lock();
+    if (world->refuses_growth || cqe > (device->max_cqe != 0 ? device->max_cqe : CQE_MAX)) {
+        unlock();
+        return ENOSYS;
+    }
+    entries = calloc((size_t)cqe, sizeof(*entries));
     for (unsigned i = 0; i < cq->count; i++)
         entries[i] = cq->entries[(cq->first + i) % cq->room];
     free(cq->entries);
@@ -420,6 +440,16 @@ static int destroy_cq(struct ibv_cq *base)
 
 /* ---- Queue pairs ---- */
 
+static bool refuses_qps(void)
+{
+    bool refused;
+
+    lock();
+    refused = world->refuses_qps || world->is_removed;
+    unlock();
+    return refused;
+}
+
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
     const struct fake_device *device = ((struct fake_context *)pd->context)->device;
@@ -430,7 +460,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
         errno = EOPNOTSUPP;
         return NULL;
     }
-    if (world->refuses_qps || world->is_removed) {
+    if (refuses_qps()) {
         errno = ENOMEM;
         return NULL;
     }
@@ -463,7 +493,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 }
 
 /* Only the moves that a device allows, with all that each of them needs. */
-static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
+static bool may_move(const struct ibv_qp *base, enum ibv_qp_state to, int mask)
 {
     static const int to_init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
     bool is_uc = base->qp_type == IBV_QPT_UC;
@@ -473,15 +503,21 @@ static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
         IBV_QP_STATE | IBV_QP_SQ_PSN |
         (is_uc ? 0
                : IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+
+    return (to == IBV_QPS_INIT && base->state == IBV_QPS_RESET && mask == to_init) ||
+           (to == IBV_QPS_RTR && base->state == IBV_QPS_INIT && mask == to_rtr) ||
+           (to == IBV_QPS_RTS && base->state == IBV_QPS_RTR && mask == to_rts) ||
+           (to == IBV_QPS_ERR && mask == IBV_QP_STATE);
+}
+
+/* A completion of any other thread may fail it meanwhile. */
+static int modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
+{
     struct fake_qp *qp = (struct fake_qp *)base;
-    enum ibv_qp_state to = attr->qp_state, from = base->state;
-    bool may = (to == IBV_QPS_INIT && from == IBV_QPS_RESET && mask == to_init) ||
-               (to == IBV_QPS_RTR && from == IBV_QPS_INIT && mask == to_rtr) ||
-               (to == IBV_QPS_RTS && from == IBV_QPS_RTR && mask == to_rts) ||
-               (to == IBV_QPS_ERR && mask == IBV_QP_STATE);
+    enum ibv_qp_state to = attr->qp_state;
 
     lock();
-    if (!may) {
+    if (!may_move(base, to, mask)) {
         (void)mistake(EINVAL);
         unlock();
         return EINVAL;
