@@ -104,10 +104,11 @@ static void part(tc_dist_ctx *group)
 static void tell_why_it_leaves(tc_dist_ctx *group)
 {
     const struct tci_error *reason = &group->reason;
-    char why[256];
+    char why[sizeof(((struct tci_notice *)0)->text)];
 
-    snprintf(why, sizeof(why), "rank %d has finalized its group, and waits no longer: %.200s",
-             group->comm.rank, reason->text);
+    /* Whoever is to blame is at the beginning of that sentence. */
+    (void)snprintf(why, sizeof(why), "rank %d has finalized its group, and waits no longer: %s",
+                   group->comm.rank, reason->text + reason->says_at);
     tci_comm_tell_end(&group->comm, reason->reason == TC_REASON_EXITED ? reason : NULL, why);
 }
 
@@ -135,11 +136,10 @@ static void leave(tc_dist_ctx *group)
 static void have_met(tc_future *future, void *arg)
 {
     tc_dist_ctx *group = arg;
-    const tc_error *error = tc_future_error(future);
+    const struct tci_error *error = tci_error_whole(tc_future_error(future));
 
     if (error != NULL)
-        tci_error_blame(&group->reason, error->status, error->rank, tc_error_reason(error),
-                        "finalize", "%s", error->message);
+        tci_error_copy(&group->reason, error);
     tc_future_release(group->barrier);
     group->barrier = NULL;
     if (group->state == TCI_GROUP_MEETING)
@@ -251,6 +251,8 @@ void tci_group_finish(tc_dist_ctx *group, tc_future *left)
     TC_ASSERT(group->state == TCI_GROUP_STANDS);
     tci_comm_error(&group->comm, &broken);
     if (broken.pub.status != TC_OK) {
+        /* First what is known of this very call: who has left by it is not its cause. */
+        tci_comm_unmet(&group->comm, &group->reason);
         tci_error_copy(&group->reason, &broken);
         tci_group_close(group, left);
         return;

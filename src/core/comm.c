@@ -29,6 +29,30 @@ static bool admit(struct tci_transport_sink *sink, uint32_t peer, const struct t
     return !comm->is_deaf && tci_mismatch_admit(comm, peer, key, call);
 }
 
+/* No other internal barrier has the tag 0. */
+static bool is_last_barrier(const struct tci_comm *comm, const struct tci_notice *end)
+{
+    return end->key.group == comm->group && end->key.space == TCI_SPACE_INTERNAL &&
+           end->key.tag == 0 && end->call.coll == TCI_COLL_BARRIER;
+}
+
+static void note_unmet(struct tci_comm *comm, const struct tci_notice *end)
+{
+    if (comm->unmet.status == TC_OK && comm->error.pub.status == TC_OK &&
+        is_last_barrier(comm, end))
+        comm->unmet = *end;
+}
+
+void tci_comm_unmet(const struct tci_comm *comm, struct tci_error *out)
+{
+    const struct tci_notice *unmet = &comm->unmet;
+
+    memset(out, 0, sizeof(*out));
+    if (unmet->status != TC_OK)
+        tci_error_blame(out, unmet->status, unmet->culprit, (tc_reason_t)unmet->reason, "finalize",
+                        "finalize, internal call: %s", unmet->text);
+}
+
 void tci_comm_ended(struct tci_comm *comm, uint32_t peer, const struct tci_notice *notice)
 {
     struct tci_tag_name name = tci_comm_tag_name(&notice->key, peer);
@@ -37,6 +61,7 @@ void tci_comm_ended(struct tci_comm *comm, uint32_t peer, const struct tci_notic
     struct tci_tag *tag;
     struct tci_error error = {0};
 
+    note_unmet(comm, notice);
     tci_inquest_close(comm, peer, &notice->key);
     tci_dispute_close(comm, &notice->key);
     if (tci_mismatch_end(comm, peer, notice))
@@ -73,6 +98,8 @@ void tci_comm_relay(struct tci_comm *comm, uint32_t from, const struct tci_notic
 {
     if (comm->rank != 0 || tci_space_is_p2p(notice->key.space))
         return;
+    if (comm->unmet.status != TC_OK && is_last_barrier(comm, notice))
+        return; /* each that leaves by that tells it, and all know it already */
     for (int peer = 1; peer < comm->size; peer++)
         if ((uint32_t)peer != from)
             comm->transport->ops->notify(comm->transport, (uint32_t)peer, notice, true);
@@ -295,20 +322,35 @@ void tci_comm_release(struct tci_comm *comm)
 
 void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice)
 {
-    bool is_loss = notice->kind == TCI_NOTICE_LOST;
     struct tci_transport *transport = comm->transport;
 
     if (transport == NULL)
         return;
-    if (comm->rank != 0 && !is_loss) {
+    if (notice->kind == TCI_NOTICE_END)
+        note_unmet(comm, notice);
+    if (comm->rank != 0 && notice->kind != TCI_NOTICE_LOST) {
         transport->ops->notify(transport, 0, notice, true);
         return;
     }
-    for (int peer = 0; peer < comm->size; peer++)
-        if (peer != comm->rank)
-            transport->ops->notify(transport, (uint32_t)peer, notice,
-                                   !is_loss ||
-                                       (peer != notice->culprit && (comm->rank == 0 || peer == 0)));
+    for (int peer = 0; peer < comm->size; peer++) {
+        if (peer == comm->rank)
+            continue;
+        if (notice->kind == TCI_NOTICE_LOST)
+            tci_comm_tell_loss(comm, (uint32_t)peer, notice,
+                               peer != notice->culprit && (comm->rank == 0 || peer == 0));
+        else
+            transport->ops->notify(transport, (uint32_t)peer, notice, true);
+    }
+}
+
+void tci_comm_tell_loss(struct tci_comm *comm, uint32_t peer, const struct tci_notice *notice,
+                        bool may_link)
+{
+    const struct tci_transport_ops *ops = comm->transport->ops;
+
+    if (comm->unmet.status != TC_OK)
+        ops->notify(comm->transport, peer, &comm->unmet, may_link);
+    ops->notify(comm->transport, peer, notice, may_link);
 }
 
 void tci_comm_tell_end(struct tci_comm *comm, const struct tci_error *cause, const char *why)

@@ -92,9 +92,10 @@ struct tci_comm {
         uint64_t tag, at_ns;
     } last;                                                   /* what this rank has entered last */
     const char *(*plan_name)(enum tci_coll coll, uint8_t id); /* NULL: nothing entered yet */
-    struct tci_error late;  /* the first call that ended well here and differed; under `lock` */
-    struct tci_error error; /* first loss; status TC_OK while all is well.  Written on the loop,
+    struct tci_error late;   /* the first call that ended well here and differed; under `lock` */
+    struct tci_error error;  /* first loss; status TC_OK while all is well.  Written on the loop,
                              * under `lock`, read by any thread under it. */
+    struct tci_notice unmet; /* how the last barrier has failed; status TC_OK: it has not.  Loop */
     pthread_mutex_t lock;
     uint64_t broken_ns;           /* when `error` was set; 0: it was not, or the others know why */
     struct tci_beat beat;         /* what is told now and then, and heard */
@@ -163,6 +164,14 @@ void tci_comm_release(struct tci_comm *comm);
 /* Send a notice to all other ranks: by way of rank 0.  That of a loss goes over every link that
  * stands, so that it comes before this rank's own end; new ones are made with rank 0 alone. */
 void tci_comm_tell(struct tci_comm *comm, const struct tci_notice *notice);
+
+/* Send a notice about a loss to a rank.  Where the last barrier has failed that comes first: who
+ * leaves because of that is not what the others' finalization fails by. */
+void tci_comm_tell_loss(struct tci_comm *comm, uint32_t peer, const struct tci_notice *notice,
+                        bool may_link);
+
+/* How the last barrier has failed before this rank has come to it, or TC_OK.  Loop. */
+void tci_comm_unmet(const struct tci_comm *comm, struct tci_error *out);
 
 /* A copy of the first call that ended well here, but differed from another rank's; its status is
  * TC_OK while there is none.  Any thread. */

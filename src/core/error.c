@@ -71,12 +71,19 @@ const char *tc_reason_string(tc_reason_t reason)
     return (unsigned)reason < TCI_REASON_COUNT ? names[reason] : "unknown reason";
 }
 
-tc_reason_t tc_error_reason(const tc_error *error)
+const struct tci_error *tci_error_whole(const tc_error *error)
 {
     const struct tci_error *whole = (const struct tci_error *)error; /* pub is its first member */
 
-    /* A copy has no reason behind it, but its sentence lies elsewhere. */
-    return error == NULL || error->message != whole->text ? TC_REASON_NONE : whole->reason;
+    /* A copy has nothing behind it, but its sentence lies elsewhere. */
+    return error == NULL || error->message != whole->text ? NULL : whole;
+}
+
+tc_reason_t tc_error_reason(const tc_error *error)
+{
+    const struct tci_error *whole = tci_error_whole(error);
+
+    return whole == NULL ? TC_REASON_NONE : whole->reason;
 }
 
 const tc_error *tc_last_error(void)

@@ -37,6 +37,9 @@ tc_status_t tci_error_system(struct tci_error *error, tc_status_t status, const 
 /* Copy `from` into `to`, unless a cause is written there. */
 void tci_error_copy(struct tci_error *to, const struct tci_error *from);
 
+/* The record that `error` is the head of; NULL of a copy, and of NULL. */
+const struct tci_error *tci_error_whole(const tc_error *error);
+
 /* What the loss of a rank ends with: one that could not prove who it is was never linked. */
 static inline tc_status_t tci_status_of_loss(tc_reason_t reason)
 {

@@ -159,7 +159,7 @@ void tci_verdict_answer(struct tci_comm *comm, uint32_t peer)
     if (!tci_status_is_loss(comm->error.pub.status))
         return;
     snprintf(notice.text, sizeof(notice.text), "%.255s", comm->error.text);
-    comm->transport->ops->notify(comm->transport, peer, &notice, false);
+    tci_comm_tell_loss(comm, peer, &notice, false);
 }
 
 void tci_verdict_accused(struct tci_comm *comm, uint32_t from, const struct tci_notice *notice)
@@ -179,6 +179,8 @@ static void break_by(struct tci_comm *comm, int culprit, tc_reason_t reason, con
 
     if (culprit != comm->rank && !comm->verdict.is_told)
         (void)tci_beat_print(comm, culprit, more, sizeof(more));
+    if (strlen(text) + strlen(more) >= sizeof(comm->verdict.notice.text))
+        more[0] = 0; /* the others are told the same, and no half of it */
     tci_error_blame(&error, tci_status_of_loss(reason), culprit, reason, NULL, "%s%s", text, more);
     tci_comm_break(comm, &error);
 }
@@ -430,7 +432,7 @@ static void send_charges(struct tci_comm *comm)
                                     .arg = (uint64_t)charge->by};
 
         memcpy(notice.text, charge->text, sizeof(notice.text));
-        comm->transport->ops->notify(comm->transport, (uint32_t)trial->arbiter, &notice, true);
+        tci_comm_tell_loss(comm, (uint32_t)trial->arbiter, &notice, true);
     }
 }
 
