@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 
 sys.dont_write_bytecode = True  # the tree stays as it is
@@ -20,7 +21,20 @@ from results import BOUND, HEADER  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 HARNESS = ["harness.c", "check.c", "sample.c", "overlap.c", "sets.c"]
-SETS = ["all_reduce", "collectives", "types", "many", "urgent", "overlap", "waiting"]
+# What each set measures, for --help.
+SETS = {
+    "all_reduce": "all-reduces of f32 from 4 B to 64 MiB, one after the other; up to 1 MiB back to "
+                  "back as well",
+    "collectives": "barrier, and reduce-scatter, all-gather, broadcast and all-to-all of the same "
+                   "sizes",
+    "types": "all-reduces of as many elements in f32, bf16 and f16, from 1 MiB of f32 on",
+    "many": "64 all-reduces started before the first is waited for, of 4 KiB and of 256 KiB each",
+    "urgent": "one all-reduce of 4 KiB with priority beside one of 256 MiB that is under way, "
+              "and without that one",
+    "overlap": "how much of an all-reduce of 64 KiB, 1 MiB and 16 MiB hides behind computing, and "
+               "what the computing loses",
+    "waiting": "processor time of a rank that waits for one that does not come yet",
+}
 # What only a library with a thread of its own can do well.
 SETS_OF_THREADS = ["overlap", "waiting"]
 FLAGS = ["-O2", "-D_GNU_SOURCE", "-Wall", "-I" + HERE]
@@ -225,14 +239,31 @@ def run_once(program, ranks, args, pin):
     return lines, foreign
 
 
+def say_waits(seconds, busy):
+    """The first time with what it is good for and how to do without."""
+    print("waiting for a quiet machine, at most %g s: other programs keep %.2f processors busy%s"
+          % (seconds, busy, "" if say_waits.has_said else
+             " (%g count as quiet; --patience 0 goes on at once, with figures that they disturb)"
+             % QUIET), flush=True)
+    say_waits.has_said = True
+
+
+say_waits.has_said = False
+
+
 def wait_for_quiet(seconds):
     """Waits until the machine has nothing else to do, at most so long."""
     end_at = time.monotonic() + seconds
+    is_said = False
     while time.monotonic() < end_at:
-        busy = busy_seconds()
+        busy, begin = busy_seconds(), time.monotonic()
         time.sleep(0.3)
-        if busy_seconds() - busy <= QUIET * 0.3:
+        busy = (busy_seconds() - busy) / (time.monotonic() - begin)
+        if busy <= QUIET:
             return
+        if not is_said:
+            say_waits(seconds, busy)
+            is_said = True
 
 
 def run_quietly(program, ranks, args, pin):
@@ -286,36 +317,49 @@ def measure(programs, args, csv):
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__)
+    sets = "".join("  %-12s %s\n" % (name, ("\n" + " " * 15).join(textwrap.wrap(what, 80)))
+                   for name, what in SETS.items())
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="sets:\n" + sets + "\nEvery program runs --repetitions times, in turn with the "
+        "others, and each line takes\n--budget seconds of a run: all sets with 2 and 4 ranks take "
+        "an hour or more, one set\nwith --ranks 2 --repetitions 3 --budget 0.01 a minute.")
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"),
                         help="where tcdist is built (build/release)")
     parser.add_argument("--out", help="folder for the results (BUILD/peers)")
-    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
-    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4],
+                        help="numbers of ranks, one after the other (2 4)")
+    parser.add_argument("--repetitions", type=int, default=5,
+                        help="how often each program runs; the median counts (5)")
     parser.add_argument("--budget", type=float, default=0.1, help="seconds for one line (0.1)")
     parser.add_argument("--attempts", type=int, default=3,
                         help="runs of which the least disturbed one counts, unless the first is "
                         "not disturbed (3)")
     parser.add_argument("--patience", type=float, default=10,
-                        help="seconds to wait for a quiet machine before a run (10)")
+                        help="seconds to wait for a quiet machine before a run; 0: go on at once "
+                        "(10)")
     parser.add_argument("--first", action="store_true",
                         help="run before everything else on the machine (needs root)")
-    parser.add_argument("--min-bytes", type=int, default=0)
-    parser.add_argument("--max-bytes", type=int, default=64 << 20)
+    parser.add_argument("--min-bytes", type=int, default=0, help="no smaller sizes (0)")
+    parser.add_argument("--max-bytes", type=int, default=64 << 20,
+                        help="no larger sizes (%d)" % (64 << 20))
     parser.add_argument("--sizes", type=int, nargs="+",
-                        help="these sizes alone, of those that a set has")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS,
-                        help="what to measure: all of these")
+                        help="these sizes in bytes alone, of those that a set has")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), metavar="SET",
+                        help="what to measure: some of the sets below (all)")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one run (300)")
-    parser.add_argument("--tcdist", nargs="+", default=["manual"],
-                        help="variants of tcdist: manual or thread, with -fast, with -buffer; "
-                        "overlap and waiting are measured with thread, too")
+    parser.add_argument("--tcdist", nargs="+", default=["manual"], metavar="VARIANT",
+                        help="variants of tcdist: manual (who waits turns the loop) or thread, "
+                        "with -fast (TC_NUMERICS_FAST), with -buffer (memory of tc_buffer); "
+                        "overlap and waiting are measured with thread, too (manual)")
     parser.add_argument("--transport", choices=["tcp", "shm"], default="tcp",
                         help="TCP over loopback, or shared memory (tcp)")
     parser.add_argument("--bind", choices=["free", "bound", "both"], default="both",
                         help="more ranks than processors: run where the system puts them, bound to "
                         "one processor each, or both, of which the better counts (both)")
-    parser.add_argument("--only", help="only libraries with this in their name")
+    parser.add_argument("--only", metavar="TEXT",
+                        help="only libraries with this in their name: tcdist, open_mpi, mpich, "
+                        "gloo (all that are built here)")
     return parser.parse_args()
 
 
