@@ -98,6 +98,8 @@ static void more_ranks_than_processors_share_them(void **state)
 
     for (unsigned rank = 0; rank < 4; rank++)
         has(&run, rank, cpus[rank % 2]);
+    assert_string_equal(run.err.data, "tcrun: 4 bound ranks share 2 processors and take turns; "
+                                      "start at most 2 here to give each its own\n");
     tool_close(&run);
 }
 
@@ -165,10 +167,54 @@ static void bound_ranks_know_that_they_share(void **state)
     tool_close(&run);
 }
 
+static void refuses(const char *const argv[], const char *says)
+{
+    struct tool_run run;
+
+    tool_start(&run, NULL, argv);
+    tool_finish(&run);
+    assert_int_equal(run.exit_code, 2);
+    tool_errs(&run, says);
+    tool_close(&run);
+}
+
 static void another_word_is_refused(void **state)
 {
     (void)state;
-    tool_refuses(TCRUN("-n", "2", "--bind", "sockets", "true"));
+    refuses(TCRUN("-n", "2", "--bind", "sockets", "true"), "'sockets' is not one of cores and");
+}
+
+static void a_value_that_was_forgotten_is_missed(void **state)
+{
+    (void)state;
+    refuses(TCRUN("-n", "2", "--bind", "--", "true"),
+            "tcrun: the value of --bind is missing: --bind cores|none\n");
+    refuses(TCRUN("-n", "--bind", "cores", "true"), "the value of --ranks is missing: --ranks N\n");
+    refuses(TCRUN("--env", "--no-prefix", "true"), "the value of --env is missing");
+}
+
+static void an_option_of_another_launcher_is_answered_with_the_one_here(void **state)
+{
+    (void)state;
+    refuses(TCRUN("-n", "2", "--bind-to", "core", "true"),
+            "tcrun: there is no option --bind-to; did you mean --bind cores|none?\n");
+    refuses(TCRUN("-n", "2", "--bind_to=core", "true"), "did you mean --bind cores|none?\n");
+    refuses(TCRUN("-n", "2", "--no_prefix", "true"), "did you mean --no-prefix?\n");
+    refuses(TCRUN("-n", "2", "--encrpyt", "true"), "did you mean --encrypt?\n");
+    refuses(TCRUN("-n", "2", "--map-by", "core", "true"), "unrecognized option '--map-by'");
+}
+
+/* Those are the command's own. */
+static void what_follows_the_command_is_not_looked_at(void **state)
+{
+    struct tool_run run;
+
+    (void)state;
+    tool_start(&run, NULL, TCRUN("-np", "1", "--no-prefix", "echo", "--bind-to", "--bind", "--"));
+    tool_finish(&run);
+    assert_int_equal(run.exit_code, 0);
+    assert_string_equal(run.out.data, "--bind-to --bind --\n");
+    tool_close(&run);
 }
 
 /* A rank: how small sums are made. */
@@ -196,6 +242,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(it_is_said_and_shown_who_has_what),
         cmocka_unit_test(bound_ranks_know_that_they_share),
         cmocka_unit_test(another_word_is_refused),
+        cmocka_unit_test(a_value_that_was_forgotten_is_missed),
+        cmocka_unit_test(an_option_of_another_launcher_is_answered_with_the_one_here),
+        cmocka_unit_test(what_follows_the_command_is_not_looked_at),
     };
 
     if (argc > 1 && strcmp(argv[1], "--algorithm") == 0)

@@ -175,6 +175,18 @@ static int compare_by_number(const void *left, const void *right)
     return compare_numbers(*(const unsigned *)left, *(const unsigned *)right);
 }
 
+bool processors_are_short(const struct processors *processors, unsigned ranks,
+                          char text[PROCESSORS_TEXT])
+{
+    if (ranks <= processors->count)
+        return false;
+    snprintf(text, PROCESSORS_TEXT,
+             "%u bound ranks share %u processor%s and take turns; start at most %u here to give "
+             "each its own",
+             ranks, processors->count, processors->count == 1 ? "" : "s", processors->count);
+    return true;
+}
+
 char *processors_text(const struct processors *processors, struct share share)
 {
     unsigned count = share.end - share.first, *numbers = calloc(count, sizeof *numbers);

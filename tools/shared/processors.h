@@ -3,6 +3,7 @@
 #ifndef PROCESSORS_H
 #define PROCESSORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define PROCESSORS_ROOT "/sys/devices/system/cpu" /* where the system says how they lie */
@@ -37,6 +38,11 @@ void processors_order(struct processors *processors, const char *root);
  * as equal as may be; one, dealt out in turn, where there are not enough of those: neighbours, who
  * talk most, then run at the same time (docs/performance.md). */
 struct share processors_share(const struct processors *processors, unsigned index, unsigned of);
+
+/* Whether `ranks` that are bound have to share them, and a sentence that says so. */
+enum { PROCESSORS_TEXT = 160 };
+bool processors_are_short(const struct processors *processors, unsigned ranks,
+                          char text[PROCESSORS_TEXT]);
 
 /* "0-3,8"; the caller frees it.  NULL: out of memory. */
 char *processors_text(const struct processors *processors, struct share share);

@@ -166,12 +166,16 @@ static int start_rank(struct agent *agent, unsigned index)
 static void start_ranks(struct agent *agent)
 {
     unsigned count = agent->order.rank_count;
+    char shortage[PROCESSORS_TEXT];
     int error = enter_folder(agent);
 
     if (error == 0)
         error = make_files(agent);
     if (error == 0 && agent->order.binds)
         error = processors_read(&agent->processors);
+    if (error == 0 && agent->order.binds &&
+        processors_are_short(&agent->processors, count, shortage))
+        say(agent, shortage);
     launch_raise_limit(count, &agent->inherited);
     for (unsigned i = 0; i < count; i++) {
         agent->ranks[i].sock = -1;

@@ -118,6 +118,18 @@ static enum launch_input input_of(const struct job *job, unsigned rank)
     return LAUNCH_PIPE;
 }
 
+/* Who binds wants a place of its own for each rank: that there are not enough is worth a line. */
+static void tell_shortage(struct job *job)
+{
+    unsigned ranks = 0;
+    char text[PROCESSORS_TEXT];
+
+    for (unsigned i = 0; i < job->options->ranks; i++)
+        ranks += job->ranks[i].link == NULL;
+    if (processors_are_short(&job->processors, ranks, text))
+        output_say(&job->output, "%s", text);
+}
+
 static void tell_share(struct job *job, unsigned rank, struct share share)
 {
     char *text = processors_text(&job->processors, share);
@@ -193,6 +205,8 @@ static void start_ranks(struct job *job)
 
     if (error == 0 && job->options->bind == BIND_CORES)
         error = processors_read(&job->processors);
+    if (error == 0 && job->options->bind == BIND_CORES)
+        tell_shortage(job);
     for (unsigned i = 0; i < job->options->ranks; i++) {
         struct guard_message message = {.event = GUARD_FORK_FAILED};
 
