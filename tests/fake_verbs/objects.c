@@ -70,22 +70,22 @@ static bool is_software(struct ibv_device *device)
     return device_of(device)->is_software;
 }
 
-/* A test may pull a card while loops go on. */
-static bool is_removed(void)
+/* A test may pull a card, or say that there is no more of something, while loops go on. */
+static bool is_so(const bool *said)
 {
-    bool removed;
+    bool is;
 
     lock();
-    removed = world->is_removed;
+    is = *said;
     unlock();
-    return removed;
+    return is;
 }
 
 static struct ibv_context *open_device(struct ibv_device *device)
 {
     struct fake_context *context;
 
-    if (device_of(device)->opens_not || is_removed()) {
+    if (device_of(device)->opens_not || is_so(&world->is_removed)) {
         errno = EACCES;
         return NULL;
     }
@@ -440,16 +440,6 @@ static int destroy_cq(struct ibv_cq *base)
 
 /* ---- Queue pairs ---- */
 
-static bool refuses_qps(void)
-{
-    bool refused;
-
-    lock();
-    refused = world->refuses_qps || world->is_removed;
-    unlock();
-    return refused;
-}
-
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
     const struct fake_device *device = ((struct fake_context *)pd->context)->device;
@@ -460,7 +450,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
         errno = EOPNOTSUPP;
         return NULL;
     }
-    if (refuses_qps()) {
+    if (is_so(&world->refuses_qps) || is_so(&world->is_removed)) {
         errno = ENOMEM;
         return NULL;
     }
