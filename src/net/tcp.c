@@ -13,7 +13,7 @@
 #include "net/acks.h"
 #include "net/tcp_link.h"
 
-enum { DRAIN_MAX = 16, HEAL_MS = 15000 };
+enum { HEAL_MS = 15000 };
 
 void tci_tcp_complete(struct tci_tcp *tcp, struct tci_xfer *xfer, tc_status_t status)
 {
@@ -296,7 +296,7 @@ static void close_gently(struct tci_link *link)
     if (link->state == TCI_LINK_UP) {
         (void)tci_link_flush(link); /* why it ends, above all */
         (void)shutdown(link->fd, SHUT_WR);
-        for (int i = 0; i < DRAIN_MAX; i++)
+        for (int i = 0; i < TCI_TCP_DRAIN_MAX; i++)
             if (recv(link->fd, tcp->staging, TCI_TCP_STAGING, MSG_DONTWAIT) <= 0)
                 break;
     }

@@ -59,6 +59,7 @@ enum {
     TCI_TCP_INPUT = TCI_HEAD_BYTES + 64 * 1024,
     TCI_TCP_STAGING = 256 * 1024, /* folded at once: stays in the second-level cache */
     TCI_TCP_EARLY_MAX = 1 << 18,  /* credits and wants that a peer may have us remember */
+    TCI_TCP_DRAIN_MAX = 16,       /* reads of a peer's last words before a connection is closed */
     TCI_TCP_HALF_MAX = 64,        /* accepted connections that have not greeted yet */
     TCI_TCP_LISTENERS = 1 + TCI_PATHS_MAX,
     TCI_TCP_SIDES = 8, /* connections of a link besides the main one: what was asked for, and … */

@@ -10,7 +10,7 @@
  * such a main connection, which is urgent or of few bytes, ends with that, and what it brought is
  * carried on with first.
  */
-enum { FEW_LINKS = 8, DRAIN_MAX = 16 };
+enum { FEW_LINKS = 8 };
 
 enum which { ALL, FIRST, REST };
 
@@ -22,7 +22,7 @@ static bool is_meant(const struct tci_link *link, enum which which)
 /* Sending failed: the peer's last words are read before the connection is given up. */
 static void read_and_break(struct tci_link *link)
 {
-    for (int i = 0; i < DRAIN_MAX; i++)
+    for (int i = 0; i < TCI_TCP_DRAIN_MAX; i++)
         if (link->state != TCI_LINK_UP || tci_link_read(link) == 0)
             break;
     if (link->send_errno != 0)
@@ -83,20 +83,19 @@ static unsigned read_links(struct tci_tcp *tcp, unsigned budget, enum which whic
     return work;
 }
 
-/* Whether something has come that is to be carried on with before any piece: not for ever, or a
- * stream of small messages would leave large ones nothing. */
+/* Whether something has come that is to be carried on with before any piece. */
 static bool has_first(struct tci_tcp *tcp, unsigned budget)
 {
     unsigned got;
 
-    if (tcp->first_turns >= TCI_TCP_FIRST_MAX)
-        return false;
     (void)flush_links(tcp, FIRST);
     got = read_links(tcp, budget, FIRST);
     tcp->first_turns += got > 0;
     return got > 0;
 }
 
+/* Main connections do not go first for ever, or a stream of small messages would leave large ones
+ * nothing. */
 unsigned tci_tcp_poll(struct tci_source *source, unsigned budget)
 {
     struct tci_tcp *tcp = tci_container_of(source, struct tci_tcp, source);
