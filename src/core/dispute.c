@@ -13,8 +13,7 @@
 #include "core/waiting.h"
 
 enum {
-    DISPUTES_MAX = 1024, /* at once; an operation of another one is ended by its own rank */
-    TIME_MS_MAX = 950,   /* for those that have not entered, so long as the deadline allows it */
+    TIME_MS_MAX = 950, /* for those that have not entered, so long as the deadline allows it */
     TIME_MS_MIN = 100,
     ASK_MS_MIN = 1, /* until these are asked again; then twice as long, and so on */
     ASK_MS_MAX = 64,
@@ -178,7 +177,7 @@ static struct dispute *open(struct tci_comm *comm, const struct tci_notice *noti
 {
     struct dispute *it;
 
-    if (comm->disputes.count == DISPUTES_MAX)
+    if (comm->disputes.count == TCI_DISPUTES_MAX)
         return NULL;
     it = tci_alloc(sizeof(*it));
     if (it == NULL)

@@ -21,9 +21,12 @@
 struct tci_comm;
 struct tci_op;
 
+/* At once; an operation of another one is ended by its own rank. */
+enum { TCI_DISPUTES_MAX = 1024 };
+
 struct tci_disputes {
     struct tci_list list; /* that rank 0 is about to settle */
-    uint32_t count;
+    uint32_t count;       /* at most TCI_DISPUTES_MAX */
 };
 void tci_disputes_init(struct tci_disputes *disputes);
 /* The group breaks, or goes. */
