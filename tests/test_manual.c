@@ -11,6 +11,9 @@
 
 #include <cmocka.h>
 
+#include "core/comm.h"
+#include "core/mux.h"
+#include "net/shm.h"
 #include "support/threads.h"
 #include "support/world.h"
 
@@ -219,6 +222,60 @@ static void poll_alone_drives_a_group_of_two(void **state)
     }
 }
 
+/* Whether what a rank puts for its peer is there at once, and no system has to carry it. */
+static bool is_near(tc_dist_ctx *group, uint32_t peer)
+{
+    const char *why;
+
+    return strcmp(tci_shm_way(tci_mux_of(tci_comm_of(group)->transport)->below, peer, &why),
+                  "shared memory") == 0;
+}
+
+static tc_future *sum_by(struct world *world, int rank, const char *algorithm, int64_t *value)
+{
+    tc_options options;
+
+    tc_options_default(&options);
+    options.numerics = TC_NUMERICS_FAST;
+    options.algorithm = algorithm;
+    return tc_allreduce_async(world->group[rank], TC_TAG_ORDERED, value, value, 1, TC_DTYPE_I64,
+                              TC_REDUCE_SUM, &options);
+}
+
+/* Rank 1 waits for rank 0, and its loop has nothing to do; the call of rank 0, whose loop is not
+ * turned, brings it something. */
+static void wake_by_a_call(const char *algorithm)
+{
+    int64_t values[2] = {1, 2};
+    struct pollfd woken;
+    tc_future *futures[2];
+    struct world world;
+
+    open_manual(&world, 2);
+    for (int i = 0; i < 2; i++) { /* the first one makes the link */
+        futures[1] = sum_by(&world, 1, algorithm, &values[1]);
+        woken = (struct pollfd){.fd = tc_fd(world.context[1]), .events = POLLIN};
+        while (poll(&woken, 1, 0) > 0)
+            assert_int_equal(tc_dispatch(world.context[1]), TC_OK);
+        futures[0] = sum_by(&world, 0, algorithm, &values[0]);
+        if (i > 0)
+            assert_int_equal(poll(&woken, 1, is_near(world.group[0], 1) ? 0 : 60000), 1);
+        for (int r = 0; r < 2; r++) {
+            assert_int_equal(world_wait(&world, futures[r]), TC_OK);
+            tc_future_release(futures[r]);
+        }
+    }
+    world_close(&world);
+}
+
+/* Where all messages leave at once, and where one comes after the other. */
+static void a_call_wakes_a_peer_that_sleeps(void **state)
+{
+    (void)state;
+    wake_by_a_call(NULL);
+    wake_by_a_call("ring");
+}
+
 /* ---- Continuations -------------------------------------------------------------------------- */
 
 struct chain {
@@ -301,6 +358,7 @@ int main(void)
         cmocka_unit_test(threads_share_a_loop_that_each_of_them_turns),
         cmocka_unit_test(a_deadline_comes_among_waits_that_end_at_once),
         cmocka_unit_test(poll_alone_drives_a_group_of_two),
+        cmocka_unit_test(a_call_wakes_a_peer_that_sleeps),
         cmocka_unit_test(a_chain_of_a_thousand_allreduces_needs_no_waiter),
         cmocka_unit_test(a_loop_with_a_thread_is_not_turned_by_others),
     };

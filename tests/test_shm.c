@@ -297,6 +297,40 @@ static void both_ways_to_store_are_tried(void **state)
     net_close(&net);
 }
 
+/* ---- Who is woken ---- */
+
+/* What has been put is rung for later; by then the link may be gone. */
+static void a_link_that_ends_wakes_who_sleeps_for_what_was_put(void **state)
+{
+    struct net_message send, recv;
+    struct tci_transport *from;
+    struct tci_shm_link *link;
+    struct tci_shm *to;
+    struct net net;
+
+    (void)state;
+    net_open(&net, 2, 65536);
+    net_exchange(&net, 8, 1000);
+    from = net.nodes[0].transport;
+    link = tci_shm_of(from)->links[1];
+    to = tci_shm_of(net.nodes[1].transport);
+    net_recv(&net, &recv, 1, 0, 1, 8);
+    net_prepare(&send, true, 1, 1, 8);
+    send.xfer.call = &send.call;
+    net_turns(&net, 3);
+    assert_true(tci_shm_arm(&to->source));
+
+    assert_true(from->ops->put(from, &send.xfer));
+    assert_int_equal(atomic_load(&to->links[0]->reader.way->is_asleep), 1);
+    tci_shm_link_end(link, TC_ERR_CLOSED);
+
+    assert_int_equal(atomic_load(&to->links[0]->reader.way->is_asleep), 0);
+    tci_transport_ring(from); /* for nobody by now */
+    net_finish(&net, &recv, TC_OK);
+    net_free(&send);
+    net_close(&net);
+}
+
 /* Whoever reads another's memory makes sure first that it is still there; valgrind has no such
  * call, and ranks under it send all through the ring. */
 static bool can_watch_processes(void)
@@ -322,6 +356,8 @@ static int run_reading(void)
         cmocka_unit_test(a_loan_is_not_read_in_the_turn_that_it_comes_in),
         cmocka_unit_test(a_loan_is_read_beside_a_peer_that_never_pauses)};
     const struct CMUnitTest stores[] = {cmocka_unit_test(both_ways_to_store_are_tried)};
+    const struct CMUnitTest wakes[] = {
+        cmocka_unit_test(a_link_that_ends_wakes_who_sleeps_for_what_was_put)};
     int failed;
 
     failed =
@@ -329,6 +365,7 @@ static int run_reading(void)
     failed += _cmocka_run_group_tests("ends", transport_ends, transport_ends_count, NULL, NULL);
     failed += _cmocka_run_group_tests("memory", memory, TCI_LEN(memory), NULL, NULL);
     failed += _cmocka_run_group_tests("stores", stores, TCI_LEN(stores), NULL, NULL);
+    failed += _cmocka_run_group_tests("wakes", wakes, TCI_LEN(wakes), NULL, NULL);
     return failed + _cmocka_run_group_tests("urgent", urgent, TCI_LEN(urgent), NULL, NULL);
 }
 

@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "net/sock.h"
@@ -163,6 +164,43 @@ static void within_a_host_congestion_is_controlled_as_suits_from_the_first_byte(
     close(listener);
 }
 
+/* In place of the system library's: who has connected may be said to come from elsewhere. */
+static bool is_from_elsewhere;
+int stand_in_accept(int fd, struct sockaddr *from, socklen_t *len, int flags) __asm__("accept4");
+
+int stand_in_accept(int fd, struct sockaddr *from, socklen_t *len, int flags)
+{
+    int got = (int)syscall(SYS_accept4, fd, from, len, flags);
+
+    if (got >= 0 && is_from_elsewhere)
+        ((struct sockaddr_in *)(void *)from)->sin_addr.s_addr = htonl(0x0a4d0007);
+    return got;
+}
+
+static void what_comes_from_another_host_has_what_is_usual_from_the_first_byte(void **state)
+{
+    struct tci_addr bound, from;
+    int listener = listen_at("127.0.0.1", 0, &bound), up, down;
+    int fresh = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char usual[17] = "";
+    socklen_t len = sizeof usual - 1;
+
+    (void)state;
+    assert_int_equal(getsockopt(fresh, IPPROTO_TCP, TCP_CONGESTION, usual, &len), 0);
+    assert_int_equal(connect_to(&bound, &up), 0);
+    wait_for(listener, POLLIN);
+
+    is_from_elsewhere = true;
+    down = tci_sock_accept(listener, &from);
+    is_from_elsewhere = false;
+
+    assert_true(is_of(down, usual));
+    close(fresh);
+    close(up);
+    close(down);
+    close(listener);
+}
+
 /* A socket that has the port and does not listen: nobody answers there, nor does anybody else
  * on this machine get it meanwhile. */
 static int hold_a_port(const char *host, struct tci_addr *held_out)
@@ -280,6 +318,7 @@ int main(void)
         cmocka_unit_test(connections_stand_between_the_addresses_they_name),
         cmocka_unit_test(tuning_is_seen_in_the_options),
         cmocka_unit_test(within_a_host_congestion_is_controlled_as_suits_from_the_first_byte),
+        cmocka_unit_test(what_comes_from_another_host_has_what_is_usual_from_the_first_byte),
         cmocka_unit_test(nothing_wider_than_the_address_is_bound),
         cmocka_unit_test(an_address_that_is_taken_is_named),
         cmocka_unit_test(nobody_there_is_refused),

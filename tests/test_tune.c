@@ -1,6 +1,7 @@
 /* test_tune.c - a group measures itself, and all ranks choose alike before and after. */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: timeout 600 */
+#include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -257,6 +260,44 @@ static void over_tcp_on_one_host_few_ranks_choose_what_was_measured(void **state
     assert_int_equal(unsetenv("TCDIST_SHM"), 0);
 }
 
+/* How many processors the system shows: as it has them, one, or none that it would tell of. */
+static enum { AS_THEY_ARE, ONE, NOT_KNOWN } shown;
+
+/* In place of the system library's. */
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
+{
+    if (shown == NOT_KNOWN) {
+        errno = EINVAL;
+        return -1;
+    }
+    memset(set, 0, bytes);
+    if (shown == AS_THEY_ARE)
+        return syscall(SYS_sched_getaffinity, pid, bytes, set) < 0 ? -1 : 0;
+    CPU_SET(0, set);
+    return 0;
+}
+
+/* Ranks a core, in sixteenths. */
+static void expect_load(uint32_t load)
+{
+    struct world world;
+
+    world_open(&world, 2, NULL);
+    for (int r = 0; r < 2; r++)
+        assert_int_equal(tci_comm_of(world.group[r])->tuning.figures.load, load);
+    world_close(&world);
+}
+
+static void ranks_share_no_processors_that_are_not_known(void **state)
+{
+    (void)state;
+    shown = ONE;
+    expect_load(32);
+    shown = NOT_KNOWN;
+    expect_load(16);
+    shown = AS_THEY_ARE;
+}
+
 static void no_group_has_nothing_to_tune(void **state)
 {
     (void)state;
@@ -273,6 +314,7 @@ int main(void)
         cmocka_unit_test(a_group_that_is_refined_as_it_runs_goes_on),
         cmocka_unit_test(a_group_is_refined_only_where_it_was_measured),
         cmocka_unit_test(over_tcp_on_one_host_few_ranks_choose_what_was_measured),
+        cmocka_unit_test(ranks_share_no_processors_that_are_not_known),
         cmocka_unit_test(no_group_has_nothing_to_tune),
     };
 
