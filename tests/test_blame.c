@@ -302,10 +302,9 @@ static void come_late(uint32_t last, uint64_t after_ms, uint64_t stall_ms, bool 
 static void who_comes_past_the_deadline_does_not_hold_up_the_others(void **state)
 {
     (void)state;
-    for (uint64_t after_ms = 700; after_ms < 1950; after_ms += 10)
+    for (uint64_t after_ms = 700; after_ms < 1950; after_ms += 20)
         for (uint32_t last = 2; last < 4; last++) {
             come_late(last, after_ms, 100, true);
-            come_late(last, after_ms, 100, false);
             come_late(last, after_ms, 800, true);
             come_late(last, after_ms, 800, false);
         }

@@ -202,6 +202,7 @@ static void a_loan_is_not_read_in_the_turn_that_it_comes_in(void **state)
     net_send(&net, &bulk, 0, 1, 51, BULK);
     assert_true(tci_shm_poll(source, 64) > 0);
     assert_int_equal(bulk_in.xfer.room[TCI_ROOM_DONE], 0);
+    assert_false(tci_shm_arm(source)); /* there is something to do */
     assert_true(tci_shm_poll(source, 64) > 0);
     assert_int_not_equal(bulk_in.xfer.room[TCI_ROOM_DONE], 0);
     net_finish(&net, &small, TC_OK);
@@ -331,6 +332,63 @@ static void a_link_that_ends_wakes_who_sleeps_for_what_was_put(void **state)
     net_close(&net);
 }
 
+/* What nobody awaits would only be copied: it can lie where it is. */
+static void of_what_nobody_awaits_one_message_a_turn_is_taken_in(void **state)
+{
+    struct net_message sends[3], recv;
+    struct tci_shm *to;
+    struct net net;
+
+    (void)state;
+    net_open(&net, 2, 65536);
+    net_exchange(&net, 8, 1000);
+    to = tci_shm_of(net.nodes[1].transport);
+    for (uint64_t i = 0; i < 3; i++)
+        net_send(&net, &sends[i], 0, 1, i, 8);
+    assert_int_equal(tci_shm_poll(&to->source, 64), 1);
+    assert_int_equal(to->match->early_count, 1);
+    for (uint64_t i = 0; i < 3; i++) {
+        net_recv(&net, &recv, 1, 0, i, 8);
+        net_finish(&net, &recv, TC_OK);
+        net_finish(&net, &sends[i], TC_OK);
+    }
+    net_close(&net);
+}
+
+/* A writer that goes to sleep while something of its own waits for room hears of the first. */
+static void who_sleeps_for_room_is_told_of_it_at_once(void **state)
+{
+    enum { LEN = 4096, COUNT = 2 * TCI_SHM_RING / LEN };
+    static struct net_message sends[COUNT], recvs[COUNT];
+    struct tci_shm *from, *to;
+    struct tci_shm_way *way;
+    struct net net;
+
+    (void)state;
+    net_open(&net, 2, 65536);
+    net_exchange(&net, 8, 1000);
+    net_turns(&net, 3);
+    from = tci_shm_of(net.nodes[0].transport);
+    to = tci_shm_of(net.nodes[1].transport);
+    way = from->links[1]->writer.way;
+    for (uint64_t i = 0; i < COUNT; i++)
+        net_recv(&net, &recvs[i], 1, 0, i, LEN);
+    for (uint64_t i = 0; i < COUNT; i++)
+        net_send(&net, &sends[i], 0, 1, i, LEN);
+    assert_int_equal(sends[COUNT - 1].xfer.status, TC_PENDING);
+
+    assert_true(tci_shm_arm(&from->source));
+    assert_int_equal(atomic_load(&way->wants_room), 1);
+    assert_int_equal(tci_shm_poll(&to->source, 1), 1);
+
+    assert_int_equal(atomic_load(&way->wants_room), 0);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        net_finish(&net, &sends[i], TC_OK);
+        net_finish(&net, &recvs[i], TC_OK);
+    }
+    net_close(&net);
+}
+
 /* Whoever reads another's memory makes sure first that it is still there; valgrind has no such
  * call, and ranks under it send all through the ring. */
 static bool can_watch_processes(void)
@@ -357,7 +415,9 @@ static int run_reading(void)
         cmocka_unit_test(a_loan_is_read_beside_a_peer_that_never_pauses)};
     const struct CMUnitTest stores[] = {cmocka_unit_test(both_ways_to_store_are_tried)};
     const struct CMUnitTest wakes[] = {
-        cmocka_unit_test(a_link_that_ends_wakes_who_sleeps_for_what_was_put)};
+        cmocka_unit_test(a_link_that_ends_wakes_who_sleeps_for_what_was_put),
+        cmocka_unit_test(who_sleeps_for_room_is_told_of_it_at_once),
+        cmocka_unit_test(of_what_nobody_awaits_one_message_a_turn_is_taken_in)};
     int failed;
 
     failed =

@@ -11,6 +11,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "core/plan.h"
+#include "net/frame.h"
 #include "net/shm_link.h"
 #include "support/sample.h"
 #include "support/shm_net.h"
@@ -101,14 +103,32 @@ static void a_payload_beyond_its_record_is_the_end_of_a_link(void **state)
     rank_1_is_lost_alone("a record that ends before its payload");
 }
 
-static void a_record_beyond_the_ring_is_the_end_of_a_link(void **state)
+/* The first word of the next record, and nothing else of it. */
+static void put_length(uint32_t bytes)
 {
     struct tci_shm_link *link = link_of(1, 0);
 
-    (void)state;
     atomic_store((_Atomic uint32_t *)(void *)(link->writer.ring + link->writer.head % TCI_SHM_RING),
-                 TCI_SHM_RING);
+                 bytes);
     rank_1_is_lost_alone("a record of an impossible length");
+}
+
+static void a_record_beyond_the_ring_is_the_end_of_a_link(void **state)
+{
+    (void)state;
+    put_length(TCI_SHM_RING);
+}
+
+static void a_record_of_half_a_line_is_the_end_of_a_link(void **state)
+{
+    (void)state;
+    put_length(TCI_SHM_LINE / 2);
+}
+
+static void a_record_of_a_line_and_a_half_is_the_end_of_a_link(void **state)
+{
+    (void)state;
+    put_length(TCI_SHM_LINE * 3 / 2);
 }
 
 static void a_loan_without_its_text_is_the_end_of_a_link(void **state)
@@ -164,6 +184,211 @@ static void a_loan_of_memory_that_is_not_there_is_never_complete(void **state)
     exchange(1, 0, 10, 100000);
 }
 
+/* ---- What is lent --------------------------------------------------------------------------- */
+
+enum { LENT = 100000, PIECE = 4096, BEYOND = 1 << 20 };
+
+/* Rank 0 waits for what rank 1 lends, at an address where it lies. */
+static void lend(struct net_message *recv, struct net_message *lent, uint8_t coll,
+                 struct tci_shm_lend how)
+{
+    struct tci_shm_head head = {.kind = TCI_SHM_LEND, .len = sizeof(how)};
+
+    net_prepare(recv, false, 1, 9, LENT);
+    net_prepare(lent, true, 0, 9, LENT);
+    recv->call.coll = lent->call.coll = coll;
+    net_post(&net, recv, 0);
+    tci_shm_head_of(&head, TCI_SHM_LEND, &lent->xfer.key, &recv->call);
+    how.total = LENT;
+    how.id = UINT64_C(1) << 40;
+    how.addr = (uint64_t)(uintptr_t)lent->bytes;
+    how.epoch += atomic_load(&link_of(1, 0)->writer.way->epoch);
+    put(&head, &how, sizeof(how));
+    for (int i = 0; i < 3; i++)
+        (void)tci_shm_poll(&tci_shm_of(net.nodes[0].transport)->source, TCI_SHM_BATCH);
+}
+
+/* Rank 1 sends a piece of it. */
+static void put_piece(const struct net_message *lent, uint64_t offset, uint32_t len)
+{
+    put(
+        &(struct tci_shm_head){
+            .kind = TCI_SHM_PIECE, .tag = UINT64_C(1) << 40, .word = offset, .len = len},
+        lent->bytes, len);
+}
+
+static void wait_for_loss(struct net_message *recv, struct net_message *lent, const char *why)
+{
+    rank_1_is_lost_alone(why);
+    net_finish(&net, recv, TC_ERR_PEER_LOST);
+    net_free(lent);
+}
+
+/* Of an all-reduce: it is asked to send. */
+static void a_piece_that_is_not_the_next_is_the_end_of_a_link(void **state)
+{
+    struct net_message recv, lent;
+
+    (void)state;
+    lend(&recv, &lent, TCI_COLL_ALLREDUCE, (struct tci_shm_lend){0});
+    put_piece(&lent, 0, PIECE);
+    put_piece(&lent, 2 * PIECE, PIECE);
+    wait_for_loss(&recv, &lent, "a piece of a message that does not go on");
+}
+
+static void a_piece_beyond_its_message_is_the_end_of_a_link(void **state)
+{
+    struct net_message recv, lent;
+
+    (void)state;
+    lend(&recv, &lent, TCI_COLL_ALLREDUCE, (struct tci_shm_lend){0});
+    for (uint64_t offset = 0; offset + PIECE <= LENT; offset += PIECE) {
+        put_piece(&lent, offset, PIECE);
+        net_turn(&net);
+    }
+    put_piece(&lent, LENT / PIECE * PIECE, LENT % PIECE + 1);
+    wait_for_loss(&recv, &lent, "a piece of a message that does not go on");
+}
+
+/* It was read, and is not known to be good: no piece of nothing makes it so. */
+static void a_piece_that_was_not_asked_for_is_the_end_of_a_link(void **state)
+{
+    struct net_message recv, lent;
+
+    (void)state;
+    if (!link_of(0, 1)->may_read)
+        skip();
+    lend(&recv, &lent, TCI_COLL_P2P, (struct tci_shm_lend){.epoch = 1});
+    assert_int_equal(recv.xfer.status, TC_PENDING);
+    assert_int_equal(recv.xfer.room[TCI_ROOM_DONE], LENT);
+    put_piece(&lent, LENT, 0);
+    wait_for_loss(&recv, &lent, "a piece of a message that does not go on");
+}
+
+static void what_is_to_be_sent_is_not_read_for_being_good(void **state)
+{
+    struct net_message recv, lent;
+
+    (void)state;
+    lend(&recv, &lent, TCI_COLL_ALLREDUCE, (struct tci_shm_lend){0});
+    put(&(struct tci_shm_head){.kind = TCI_SHM_GOOD, .tag = UINT64_C(1) << 40}, NULL, 0);
+    net_turns(&net, 20);
+    assert_int_equal(recv.xfer.status, TC_PENDING);
+    assert_int_equal(recv.xfer.room[TCI_ROOM_DONE], 0);
+    net_abort(&net, 0, &recv.xfer.key);
+    net_finish(&net, &recv, TC_ERR_CANCELLED);
+    net_free(&lent);
+}
+
+static void a_loan_of_no_possible_length_is_the_end_of_a_link(void **state)
+{
+    struct tci_shm_lend lend = {.total = (uint64_t)INT64_MAX + 1};
+
+    (void)state;
+    put(&(struct tci_shm_head){.kind = TCI_SHM_LEND, .len = sizeof(lend)}, &lend, sizeof(lend));
+    rank_1_is_lost_alone("a loan of an impossible length");
+}
+
+/* ---- What is asked for ---------------------------------------------------------------------- */
+
+/* Rank 0 lends; rank 1 asks for it from an offset on, so often. */
+static void ask_for_what_is_lent(uint64_t offset, int times)
+{
+    struct net_message send;
+
+    net_send(&net, &send, 0, 1, 9, BEYOND);
+    for (int i = 0; i < times; i++)
+        put(&(struct tci_shm_head){.kind = TCI_SHM_PULL,
+                                   .tag = send.xfer.room[TCI_ROOM_DONE + 1],
+                                   .word = offset},
+            NULL, 0);
+    rank_1_is_lost_alone("a request for what lies behind a message");
+    net_finish(&net, &send, TC_ERR_PEER_LOST);
+}
+
+static void what_lies_behind_a_message_is_not_asked_for(void **state)
+{
+    (void)state;
+    ask_for_what_is_lent(BEYOND + 1, 1);
+}
+
+static void what_is_sent_is_not_asked_for_again(void **state)
+{
+    (void)state;
+    ask_for_what_is_lent(0, 2);
+}
+
+/* ---- More than is agreed -------------------------------------------------------------------- */
+
+static void more_early_bytes_than_the_window_are_the_end_of_a_link(void **state)
+{
+    (void)state;
+    link_of(0, 1)->held = 2 * TCI_SHM_WINDOW;
+    put(&(struct tci_shm_head){.kind = TCI_SHM_DATA, .tag = 9, .use = 1, .len = 1}, NULL, 0);
+    rank_1_is_lost_alone("more early messages than the window allows");
+}
+
+static void more_early_loans_than_are_kept_are_the_end_of_a_link(void **state)
+{
+    struct tci_shm_head head = {.kind = TCI_SHM_LEND, .tag = 9, .use = 1};
+    struct tci_shm_lend lend = {.total = 100000};
+
+    (void)state;
+    link_of(0, 1)->early_held = TCI_SHM_EARLY_MAX;
+    head.len = sizeof(lend);
+    put(&head, &lend, sizeof(lend));
+    rank_1_is_lost_alone("more early messages than the window allows");
+}
+
+static void who_has_used_up_more_than_was_sent_is_lost(void **state)
+{
+    struct net_message send;
+
+    (void)state;
+    atomic_store(&link_of(1, 0)->reader.way->consumed, UINT64_C(1) << 60);
+    link_of(0, 1)->framed += TCI_SHM_WINDOW; /* now it is looked at */
+    net_send(&net, &send, 0, 1, 9, 8);
+    rank_1_is_lost_alone("nonsense about what it has read");
+    net_finish(&net, &send, TC_ERR_PEER_LOST);
+}
+
+/* ---- Notices, and the end ------------------------------------------------------------------- */
+
+static void put_notice(int32_t culprit, uint32_t len)
+{
+    struct tci_notice notice = {.kind = TCI_NOTICE_LOST, .culprit = culprit};
+    uint8_t payload[TCI_NOTICE_BYTES];
+    struct tci_shm_head head = {.kind = TCI_SHM_NOTICE};
+    struct tci_frame frame;
+
+    tci_notice_encode(&notice, &frame, payload);
+    tci_shm_head_of(&head, TCI_SHM_NOTICE, &notice.key, &notice.call);
+    head.len = len;
+    put(&head, payload, sizeof(payload));
+}
+
+static void a_notice_of_another_length_is_the_end_of_a_link(void **state)
+{
+    (void)state;
+    put_notice(2, TCI_NOTICE_BYTES - 1);
+    rank_1_is_lost_alone("a notice that is none");
+}
+
+static void a_notice_that_blames_nobody_is_the_end_of_a_link(void **state)
+{
+    (void)state;
+    put_notice(3, TCI_NOTICE_BYTES);
+    rank_1_is_lost_alone("a notice that blames no rank there is");
+}
+
+static void a_message_behind_a_goodbye_is_the_end_of_a_link(void **state)
+{
+    (void)state;
+    put(&(struct tci_shm_head){.kind = TCI_SHM_BYE}, NULL, 0);
+    put(&(struct tci_shm_head){.kind = TCI_SHM_DATA, .tag = 9, .use = 1}, NULL, 0);
+    rank_1_is_lost_alone("a record after its goodbye");
+}
+
 /* Whatever lies in a ring: the reader ends the link or goes on, and touches nothing else. */
 static void any_bytes_do_no_harm(void **state)
 {
@@ -203,10 +428,25 @@ int main(void)
         TEST(a_refusal_of_what_was_accepted_is_the_end_of_a_link),
         TEST(a_payload_beyond_its_record_is_the_end_of_a_link),
         TEST(a_record_beyond_the_ring_is_the_end_of_a_link),
+        TEST(a_record_of_half_a_line_is_the_end_of_a_link),
+        TEST(a_record_of_a_line_and_a_half_is_the_end_of_a_link),
         TEST(a_loan_without_its_text_is_the_end_of_a_link),
         TEST(a_message_of_no_collective_is_the_end_of_a_link),
         TEST(a_reader_that_is_ahead_of_the_writer_is_the_end_of_a_link),
         TEST(a_loan_of_memory_that_is_not_there_is_never_complete),
+        TEST(a_piece_that_is_not_the_next_is_the_end_of_a_link),
+        TEST(a_piece_beyond_its_message_is_the_end_of_a_link),
+        TEST(a_piece_that_was_not_asked_for_is_the_end_of_a_link),
+        TEST(what_is_to_be_sent_is_not_read_for_being_good),
+        TEST(a_loan_of_no_possible_length_is_the_end_of_a_link),
+        TEST(what_lies_behind_a_message_is_not_asked_for),
+        TEST(what_is_sent_is_not_asked_for_again),
+        TEST(more_early_bytes_than_the_window_are_the_end_of_a_link),
+        TEST(more_early_loans_than_are_kept_are_the_end_of_a_link),
+        TEST(who_has_used_up_more_than_was_sent_is_lost),
+        TEST(a_notice_of_another_length_is_the_end_of_a_link),
+        TEST(a_notice_that_blames_nobody_is_the_end_of_a_link),
+        TEST(a_message_behind_a_goodbye_is_the_end_of_a_link),
         TEST(any_bytes_do_no_harm),
     };
 
