@@ -144,12 +144,12 @@ bool tci_shm_has_next(const struct tci_shm_reader *reader)
     return atomic_load_explicit(word_at(reader->ring, reader->at), memory_order_seq_cst) != 0;
 }
 
-/* Of a head that is ours by now. */
+/* Of a head that is ours by now, and whose first word is not 0. */
 static const char *check(const struct tci_shm_head *head, size_t to_end)
 {
     size_t room;
 
-    if (head->bytes % TCI_SHM_LINE != 0 || head->bytes < TCI_SHM_LINE || head->bytes > to_end)
+    if (head->bytes % TCI_SHM_LINE != 0 || head->bytes > to_end)
         return "a record of an impossible length";
     if (head->kind < TCI_SHM_PAD || head->kind >= TCI_SHM_KINDS)
         return "a record of an unknown kind";
