@@ -9,7 +9,7 @@
 #include "net/shm.h"
 #include "net/shm_ring.h"
 
-enum { TCI_SHM_TOKEN = 16, TCI_SHM_VERSION = 2, TCI_SHM_RINGS_AT = 4096 };
+enum { TCI_SHM_TOKEN = 16, TCI_SHM_VERSION = 3, TCI_SHM_RINGS_AT = 4096 };
 
 /* What lies at the beginning of a region; the rings follow at TCI_SHM_RINGS_AT.  Way and ring 0 go
  * from the rank that has made the region to the other one. */

@@ -34,6 +34,7 @@ static _Atomic unsigned order;
 /* To fetch more ahead takes longer than it saves (64 KiB all-reduced: 7.2 us, and 7.8 with all). */
 enum { MASK = TCI_SHM_RING - 1, FETCH_MAX = 16 * 1024 };
 static_assert((TCI_SHM_RING & MASK) == 0, "a power of two");
+static_assert(TCI_SHM_LINES % 64 == 0, "whole words of bits");
 
 static size_t record_bytes(size_t len)
 {
@@ -59,25 +60,59 @@ static _Atomic uint32_t *word_at(uint8_t *ring, uint64_t at)
 /* The lines of the next record, if it is like this one, are in the reader's cache still from the
  * last time round.  Asked for now, they are here, and nowhere else, before it is written: to wait
  * for a line takes as long as a message (all-reduced by two ranks: 64 times 4 KiB at once 53 us,
- * and 72 where they are fetched to be read; 16 KiB 2.5 us, and 3.0).  The head's own line is here
- * already; the reader looks at it again and again, as it will at the head behind the record. */
+ * and 72 where they are fetched to be read; 16 KiB 2.5 us, and 3.0).  The head's own line is not
+ * asked for: the reader looks at it again and again. */
 MAY_FETCH_TO_WRITE static void fetch_ahead(const struct tci_shm_writer *writer, uint32_t bytes)
 {
     uint32_t most = tci_min(bytes, FETCH_MAX);
 
     for (uint32_t at = TCI_SHM_LINE; at < most; at += TCI_SHM_LINE)
         __builtin_prefetch(writer->ring + ((writer->head + at) & MASK), 1);
-    __builtin_prefetch(writer->ring + ((writer->head + most) & MASK), 0);
 }
 
-static void put(struct tci_shm_writer *writer, uint32_t bytes)
+/* Of lines of a record: its head, and whatever follows. */
+static void note_lines(struct tci_shm_writer *writer, uint64_t at, uint32_t bytes)
 {
-    atomic_store_explicit(word_at(writer->ring, writer->head + bytes), 0, memory_order_relaxed);
+    uint32_t line = (uint32_t)(at & MASK) / TCI_SHM_LINE, end = line + bytes / TCI_SHM_LINE;
+
+    writer->heads[line / 64] |= UINT64_C(1) << line % 64;
+    for (line++; line < end && line % 64 != 0; line++)
+        writer->heads[line / 64] &= ~(UINT64_C(1) << line % 64);
+    for (; line + 64 <= end; line += 64)
+        writer->heads[line / 64] = 0;
+    for (; line < end; line++)
+        writer->heads[line / 64] &= ~(UINT64_C(1) << line % 64);
+}
+
+static bool was_head(const struct tci_shm_writer *writer, uint64_t at)
+{
+    uint32_t line = (uint32_t)(at & MASK) / TCI_SHM_LINE;
+
+    return (writer->heads[line / 64] >> line % 64 & 1) != 0;
+}
+
+/* A record of so many bytes is to be put; nothing of it is written yet, for the reader looks at its
+ * head, and each store to another line in between would give it time to take this one away. */
+static void reserve(struct tci_shm_writer *writer, uint32_t bytes)
+{
+    uint64_t next = writer->head + bytes;
+
+    writer->bytes = bytes;
+    if (!was_head(writer, next))
+        atomic_store_explicit(word_at(writer->ring, next), 0, memory_order_relaxed);
+}
+
+static void put(struct tci_shm_writer *writer)
+{
+    uint32_t bytes = writer->bytes;
+
     ORDER_PUT();
-    /* release: publishes the record and the word that has just been cleared to tci_shm_next.  Not
-     * more: the writer would stand still until the reader has given up the line, on which it spins,
-     * and that takes as long as the message. */
-    atomic_store_explicit(word_at(writer->ring, writer->head), bytes, memory_order_release);
+    /* release: publishes the record, and what is known of the place behind it, to tci_shm_next.
+     * Not more: the writer would stand still until the reader has given up the line, on which it
+     * spins, and that takes as long as the message. */
+    atomic_store_explicit(word_at(writer->ring, writer->head), bytes | tci_shm_time(writer->head),
+                          memory_order_release);
+    note_lines(writer, writer->head, bytes);
     writer->head += bytes;
     fetch_ahead(writer, writer->is_past_caches ? TCI_SHM_LINE : bytes);
     writer->is_past_caches = false;
@@ -121,35 +156,44 @@ struct tci_shm_head *tci_shm_room(struct tci_shm_writer *writer, size_t len)
     if (bytes > to_end) {
         struct tci_shm_head *pad = (void *)(writer->ring + (writer->head & MASK));
 
+        reserve(writer, (uint32_t)to_end);
         pad->kind = TCI_SHM_PAD;
         pad->len = 0;
-        put(writer, (uint32_t)to_end);
+        put(writer);
     }
+    reserve(writer, (uint32_t)bytes);
     return (void *)(writer->ring + (writer->head & MASK));
 }
 
 void tci_shm_put(struct tci_shm_writer *writer, struct tci_shm_head *head, size_t len)
 {
     TC_ASSERT((uint8_t *)head == writer->ring + (writer->head & MASK));
+    TC_ASSERT(len <= sizeof(head->word) || len <= writer->bytes - TCI_SHM_LINE);
     head->len = (uint32_t)len;
-    put(writer,
-        (uint32_t)record_bytes(len > sizeof(head->word) || head->kind != TCI_SHM_DATA ? len : 0));
+    put(writer);
 }
 
 /* ---- The reader ---- */
 
+/* Whether a word is that of the last time round, or cleared.  Whatever else it is, is new. */
+static bool is_old(const struct tci_shm_reader *reader, uint32_t word)
+{
+    return word == 0 || word % TCI_SHM_LINE == tci_shm_time(reader->at + TCI_SHM_RING);
+}
+
 bool tci_shm_has_next(const struct tci_shm_reader *reader)
 {
     /* seq_cst: pairs with tci_shm_fence, after the reader has said that it sleeps */
-    return atomic_load_explicit(word_at(reader->ring, reader->at), memory_order_seq_cst) != 0;
+    return !is_old(reader,
+                   atomic_load_explicit(word_at(reader->ring, reader->at), memory_order_seq_cst));
 }
 
-/* Of a head that is ours by now, and whose first word is not 0. */
+/* Of a head that is ours by now. */
 static const char *check(const struct tci_shm_head *head, size_t to_end)
 {
     size_t room;
 
-    if (head->bytes % TCI_SHM_LINE != 0 || head->bytes > to_end)
+    if (head->bytes % TCI_SHM_LINE != 0 || head->bytes == 0 || head->bytes > to_end)
         return "a record of an impossible length";
     if (head->kind < TCI_SHM_PAD || head->kind >= TCI_SHM_KINDS)
         return "a record of an unknown kind";
@@ -169,15 +213,15 @@ bool tci_shm_next(struct tci_shm_reader *reader, struct tci_shm_head *head_out,
     *wrong_out = NULL;
     for (;;) {
         /* acquire: pairs with put */
-        uint32_t bytes =
+        uint32_t word =
             atomic_load_explicit(word_at(reader->ring, reader->at), memory_order_acquire);
 
-        if (bytes == 0)
+        if (is_old(reader, word))
             return false;
         ORDER_GET();
         at = reader->ring + (reader->at & MASK);
         memcpy(head_out, at, sizeof(*head_out));
-        head_out->bytes = bytes;
+        head_out->bytes = word - tci_shm_time(reader->at);
         *wrong_out = check(head_out, TCI_SHM_RING - (size_t)(reader->at & MASK));
         if (*wrong_out != NULL)
             return false;

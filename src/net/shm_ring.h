@@ -26,7 +26,8 @@
  * writer. */
 enum {
     TCI_SHM_LINE = 64,
-    TCI_SHM_RING = 256 * 1024,             /* of one direction; the second-level cache holds it */
+    TCI_SHM_RING = 256 * 1024, /* of one direction; the second-level cache holds it */
+    TCI_SHM_LINES = TCI_SHM_RING / TCI_SHM_LINE,
     TCI_SHM_PAYLOAD_MAX = TCI_SHM_RING / 4 /* of one record */
 };
 
@@ -46,7 +47,7 @@ enum tci_shm_kind {
 
 /* As it lies in the ring.  The call and the key are those of a frame on the wire. */
 struct tci_shm_head {
-    uint32_t bytes; /* of the record, a multiple of TCI_SHM_LINE; 0: not there yet */
+    uint32_t bytes; /* of the record, a multiple of TCI_SHM_LINE; in the ring with tci_shm_time() */
     uint8_t kind;   /* enum tci_shm_kind */
     uint8_t space;
     int8_t priority;
@@ -79,10 +80,12 @@ struct tci_shm_writer {
     uint8_t *ring;
     uint64_t head;      /* bytes written since the beginning */
     uint64_t tail_seen; /* of the reader, at most TCI_SHM_RING behind */
+    uint32_t bytes;     /* of the record that there is room for */
     bool is_broken;     /* the reader has written nonsense */
     /* The payload of the record that is put next was stored past the caches: so will others be. */
     bool is_past_caches;
-};
+    uint64_t heads[TCI_SHM_LINES / 64]; /* a bit for each line: what was written there last is … */
+};                                      /* … the head of a record */
 
 struct tci_shm_reader {
     struct tci_shm_way *way;
@@ -95,6 +98,7 @@ struct tci_shm_reader {
 /* Room for a record with `len` bytes of payload, at most TCI_SHM_PAYLOAD_MAX; NULL: the ring is
  * full.  The head is to be filled but for its length; then the record is put. */
 struct tci_shm_head *tci_shm_room(struct tci_shm_writer *writer, size_t len);
+/* Of the room that was given last; `len` as it was then, or less. */
 void tci_shm_put(struct tci_shm_writer *writer, struct tci_shm_head *head, size_t len);
 /* A reader that says that it sleeps, and then looks for a record, finds what was put before, or has
  * said so for whoever asks behind this. */
@@ -110,6 +114,13 @@ bool tci_shm_has_next(const struct tci_shm_reader *reader);
 void tci_shm_skip(struct tci_shm_reader *reader, const struct tci_shm_head *head);
 /* Tell the writer how far we are; true when it waits for that and its bell is to be rung. */
 bool tci_shm_tell(struct tci_shm_reader *reader);
+
+/* What the first word of a head at a place has besides its length: never 0, and other than that of
+ * the last time round. */
+static inline uint32_t tci_shm_time(uint64_t at)
+{
+    return 1 + (at / TCI_SHM_RING & 1);
+}
 
 static inline void *tci_shm_payload(struct tci_shm_head *head)
 {
