@@ -1,4 +1,4 @@
-/* test_copy.c - copies past the caches, and of parts of what is larger than these. */
+/* test_copy.c - copies for another processor, and of parts of what is larger than the caches. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,6 +43,9 @@ static void every_length_and_place_is_copied_whole(void **state)
         for (size_t at = 0; at < 66; at += 13) {
             fill();
             tci_copy_away(to + at, from + EDGE, lens[i]);
+            assert_copied(at, lens[i]);
+            fill();
+            tci_copy_over(to + at, from + EDGE, lens[i]);
             assert_copied(at, lens[i]);
             fill();
             tci_copy_part(to + at, from + EDGE, lens[i], lens[i]);

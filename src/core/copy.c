@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/copy.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -43,6 +44,60 @@ void tci_copy_away(void *to, const void *from, size_t len)
 }
 
 #endif
+
+/* ---- Through the caches --------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+
+/* In leaf 7, ECX. */
+#define CPUID_CLDEMOTE (1u << 25)
+
+static bool find_demote(void)
+{
+    unsigned a, b, c, d;
+
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (c & CPUID_CLDEMOTE) != 0;
+}
+
+/* Asked but once: in a virtual machine the hypervisor answers, which takes a microsecond. */
+static bool can_demote(void)
+{
+    static atomic_int known; /* 0: not asked so far; 1: no; 2: yes */
+    /* relaxed: whoever asks finds the same */
+    int found = atomic_load_explicit(&known, memory_order_relaxed);
+
+    if (found == 0) {
+        found = find_demote() ? 2 : 1;
+        atomic_store_explicit(&known, found, memory_order_relaxed);
+    }
+    return found == 2;
+}
+
+__attribute__((target("cldemote"))) static void demote(uint8_t *lines, size_t len)
+{
+    for (size_t at = 0; at < len; at += 64)
+        _cldemote(lines + at);
+}
+
+void tci_copy_over(void *to, const void *from, size_t len)
+{
+    memcpy(to, from, len);
+    if (can_demote())
+        demote(to, len);
+}
+
+#else
+
+void tci_copy_over(void *to, const void *from, size_t len)
+{
+    memcpy(to, from, len);
+}
+
+#endif
+
+/* ---- Parts of large payloads ---------------------------------------------------------------- */
 
 /* Two ranks of a host that move more than this fill a third-level cache of 32 MiB with their four
  * buffers, and to read what is overwritten whole is a third of the traffic: 32 MiB that each of

@@ -180,8 +180,12 @@ static void copy_out(struct tci_shm_link *link, struct tci_shm_head *head, const
     struct tci_shm_try next;
     uint64_t begun;
 
-    if (len < TCI_COPY_AWAY_MIN || tci_loop_shares_cores(link->shm->loop)) {
+    if (tci_loop_shares_cores(link->shm->loop)) {
         memcpy(to, from, len);
+        return;
+    }
+    if (len < TCI_COPY_AWAY_MIN) {
+        tci_copy_over(to, from, len);
         return;
     }
     if (tci_shm_trial_is_due(&link->store))
