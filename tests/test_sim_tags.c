@@ -30,6 +30,47 @@ static tc_future *sum(struct sim_world *world, uint32_t rank, uint64_t tag, floa
                               TC_REDUCE_SUM, options);
 }
 
+/* ---- Many at once --------------------------------------------------------------------------- */
+
+enum { AT_ONCE = 16, LARGE = 64 * 1024 };
+
+/* Bytes of scratch that rank 0 has had at a time: ranks start alike, or in opposite orders. */
+static size_t scratch_of_many(bool is_reversed)
+{
+    static float data[2][AT_ONCE][LARGE];
+    tc_future *futures[2 * AT_ONCE];
+    struct sim_world_config config;
+    struct sim_world *world;
+    size_t bytes;
+
+    sim_world_config_default(&config);
+    config.algorithm = "oneshot"; /* whole payloads */
+    world = sim_world_new(2, &config);
+    for (uint32_t r = 0; r < 2; r++)
+        for (uint32_t k = 0; k < AT_ONCE; k++) {
+            uint32_t i = r == 1 && is_reversed ? AT_ONCE - 1 - k : k;
+
+            data[r][i][LARGE - 1] = (float)(r + i);
+            futures[r * AT_ONCE + k] = sum(world, r, i, data[r][i], LARGE, NULL);
+        }
+    assert_true(sim_world_run(world, futures, 2 * AT_ONCE, TCI_NEVER));
+    for (uint32_t k = 0; k < 2 * AT_ONCE; k++) {
+        expect_ok(futures[k]);
+        tc_future_release(futures[k]);
+        assert_true(data[k / AT_ONCE][k % AT_ONCE][LARGE - 1] == (float)(1 + 2 * (k % AT_ONCE)));
+    }
+    bytes = sim_context(world, 0)->scratch.kept_bytes;
+    sim_world_free(world);
+    return bytes;
+}
+
+static void many_large_operations_have_scratch_for_those_that_come(void **state)
+{
+    (void)state;
+    assert_in_range(scratch_of_many(false), sizeof(float[LARGE]), 4 * sizeof(float[LARGE]));
+    assert_in_range(scratch_of_many(true), sizeof(float[LARGE]), AT_ONCE * sizeof(float[LARGE]));
+}
+
 /* ---- One tag, used again -------------------------------------------------------------------- */
 
 static void a_tag_is_busy_until_it_is_released(void **state)
@@ -485,6 +526,7 @@ static void an_ordered_call_that_many_overtake_ends_well(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_large_operations_have_scratch_for_those_that_come),
         cmocka_unit_test(a_tag_is_busy_until_it_is_released),
         cmocka_unit_test(ranks_run_ahead_under_the_same_tags),
         cmocka_unit_test(an_operation_starts_behind_its_futures),

@@ -233,6 +233,7 @@ int tci_comm_init(struct tci_comm *comm, tc_context *context, struct tci_transpo
     comm->sink = (struct tci_transport_sink){
         .admit = admit, .notice = noticed, .lost = peer_lost, .left = has_left};
     tci_cq_init(&comm->cq, comm->exec, engine_task);
+    comm->cq.place = tci_engine_place;
     comm->rank = config->rank;
     comm->size = config->size;
     comm->shown_rank = config->shown_rank;

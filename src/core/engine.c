@@ -57,7 +57,8 @@ static struct tci_step_xfer *make_xfer(struct tci_lane *lane, uint32_t i,
     xfer->lane = lane; /* field by field: the whole is four lines of the cache */
     xfer->step = i;
     xfer->x.next = NULL;
-    xfer->x.data = tci_slice_at(lane, is_send ? step->src : step->dst);
+    xfer->x.is_late = !is_send && step->dst.buf == TCI_BUF_TMP && lane->tmp == NULL;
+    xfer->x.data = xfer->x.is_late ? NULL : tci_slice_at(lane, is_send ? step->src : step->dst);
     xfer->x.len = tci_step_elems(lane, step) *
                   (step->wide ? tci_wide_size(&op->args.fold) : op->args.elem_bytes);
     xfer->x.key = op->key;
@@ -239,8 +240,8 @@ static bool next_segment(struct tci_lane *lane)
     return true;
 }
 
-/* Scratch for the segment in the lane; false: there is no memory, and the operation has failed. */
-static bool take_scratch(struct tci_lane *lane)
+/* Scratch for the segment in the lane; false: there is no memory. */
+static bool find_scratch(struct tci_lane *lane)
 {
     struct tci_op *op = lane->op;
     const struct tci_plan *plan = op->args.plan;
@@ -259,7 +260,15 @@ static bool take_scratch(struct tci_lane *lane)
         lane->slot_bytes = (lane->slot_bytes + 63) & ~(size_t)63;
     if (tci_array_bytes(lane->slot_bytes, op->slots, &bytes))
         lane->tmp = tci_scratch_get(&op->comm->context->scratch, tci_max(bytes, 64));
-    if (lane->tmp != NULL)
+    return lane->tmp != NULL;
+}
+
+/* The same; false: the operation has failed. */
+static bool take_scratch(struct tci_lane *lane)
+{
+    struct tci_op *op = lane->op;
+
+    if (find_scratch(lane))
         return true;
     tci_op_fail_with(op, TC_ERR_ALLOC, op->comm->rank, true,
                      "rank %d has no memory left for scratch", op->comm->rank);
@@ -337,6 +346,26 @@ static bool folds_at_once(const struct tci_lane *lane, const struct tci_round *r
            (lane->open & ~lane->ended) == UINT64_C(1) << (round->folding - round->steps);
 }
 
+/* Scratch that waits for large messages would leave the caches, where many operations wait: it is
+ * taken when the first of them comes. */
+bool tci_engine_place(struct tci_xfer *x)
+{
+    struct tci_step_xfer *xfer = tci_container_of(x, struct tci_step_xfer, x);
+    struct tci_lane *lane = xfer->lane;
+    struct tci_step step = {0};
+
+    if (lane->tmp == NULL && !find_scratch(lane))
+        return false;
+    lane->plan->step(&lane->op->args.shape, xfer->step, &step);
+    x->data = tci_slice_at(lane, step.dst);
+    return true;
+}
+
+static bool takes_scratch_late(const struct tci_lane *lane)
+{
+    return lane->count * lane->op->args.elem_bytes > lane->op->comm->eager_max;
+}
+
 /* All messages at once; what waits for them is looked at when the last of them has ended. */
 static void open_round(struct tci_lane *lane)
 {
@@ -356,7 +385,7 @@ static void open_round(struct tci_lane *lane)
         lane->round = lane->steps;
         return;
     }
-    if (!take_scratch(lane))
+    if (!takes_scratch_late(lane) && !take_scratch(lane))
         return;
     for (uint32_t i = 0; i < lane->round; i++) {
         if ((lane->ended >> i & 1) != 0 || post(lane, i, &steps[i]))

@@ -9,6 +9,8 @@
 void tci_engine_start(struct tci_op *op);
 /* The memory of its lanes goes back. */
 void tci_engine_end(struct tci_op *op);
+/* Of a group's completion queue: scratch for a receive. */
+bool tci_engine_place(struct tci_xfer *xfer);
 /* Task of a group's completion queue: advance whatever the completions allow. */
 void tci_engine_turn(struct tci_comm *comm);
 

@@ -76,6 +76,7 @@ struct tci_xfer {
     uint32_t peer;       /* a transport over another one puts that one's number here */
     int8_t priority;
     bool is_send;
+    bool is_late;       /* RECV: `data` is not known yet, tci_xfer_find_place() asks for it */
     tc_status_t status; /* TC_PENDING until on the completion queue */
     /* The transport's own. */
     struct tci_xfer *room_prev, *room_next;
@@ -93,10 +94,22 @@ struct tci_cq {
     struct tci_exec *exec;
     struct tci_task task; /* task.fn is the reader's */
     bool is_posted;
+    /* The reader's: fills in `data` of a receive that is late.  False: no memory. */
+    bool (*place)(struct tci_xfer *xfer);
 };
 void tci_cq_init(struct tci_cq *cq, struct tci_exec *exec, void (*fn)(struct tci_task *));
 void tci_cq_push(struct tci_cq *cq, struct tci_xfer *xfer, tc_status_t status);
 struct tci_xfer *tci_cq_pull(struct tci_cq *cq); /* NULL: none; then the next push posts again */
+
+/* Before a transport needs to know where a receive goes, and no earlier than it must: so memory is
+ * taken for what comes, and not for all that is waited for.  False: no memory, and the receive has
+ * yet to be completed. */
+static inline bool tci_xfer_find_place(struct tci_xfer *xfer)
+{
+    if (xfer->is_late)
+        xfer->is_late = !xfer->cq->place(xfer);
+    return !xfer->is_late;
+}
 
 /* What ranks tell each other besides payload.  Small, in order with the messages of the link. */
 enum tci_notice_kind {

@@ -99,6 +99,10 @@ static void post(struct tci_transport *self, struct tci_xfer *xfer)
         tci_transport_post(shm->below, xfer);
         return;
     }
+    if (!tci_xfer_find_place(xfer)) {
+        tci_cq_push(xfer->cq, xfer, TC_ERR_ALLOC);
+        return;
+    }
     memset(xfer->room, 0, sizeof(xfer->room));
     link->live++;
     shm->live++;

@@ -204,6 +204,10 @@ void tci_tcp_post_recv(struct tci_transport *self, struct tci_xfer *xfer)
     memset(xfer->room, 0, sizeof(xfer->room));
     tci_tcp_note_urgency(tcp, xfer);
     tcp->live++;
+    if ((xfer->len <= tcp->eager_max || xfer->peer == tcp->rank) && !tci_xfer_find_place(xfer)) {
+        tci_tcp_complete(tcp, xfer, TC_ERR_ALLOC);
+        return;
+    }
     if (xfer->peer == tcp->rank) {
         recv_from_self(tcp, xfer);
         return;
@@ -325,10 +329,10 @@ static const char *on_piece(struct tci_link *link)
     if ((!is_same || xfer->key.use != frame->key.use) && frame->offset == 0 &&
         !tci_tcp_admit(link->tcp, link->peer, &frame->key, &frame->call))
         xfer = NULL;
-    if (xfer == NULL || !is_same) {
+    if (xfer == NULL || !is_same || !tci_xfer_find_place(xfer)) {
         discard(link);
         if (xfer != NULL)
-            tci_link_end_recv(link->main, xfer, TC_ERR_MISMATCH);
+            tci_link_end_recv(link->main, xfer, is_same ? TC_ERR_ALLOC : TC_ERR_MISMATCH);
         return NULL;
     }
     if (frame->length > xfer->len - xfer->room[TCI_ROOM_SURE])

@@ -160,6 +160,10 @@ void tci_rdma_post_at(struct tci_rdma *rdma, struct tci_xfer *xfer)
         post_far(rdma, xfer);
         return;
     }
+    if (!tci_xfer_find_place(xfer)) {
+        finish(xfer, TC_ERR_ALLOC);
+        return;
+    }
     if (tci_rdma_is_up(link)) {
         post_near(link, xfer);
         return;

@@ -44,6 +44,10 @@ static void take(struct sim_half *half, const struct sim_msg *msg, unsigned copi
     cost = (uint64_t)(net->config.fold_byte_ns * (double)copies * (double)msg->len);
     node->stats.messages_received++;
     node->stats.bytes_received += msg->len;
+    if (!tci_xfer_find_place(half->xfer)) {
+        sim_half_complete(half, TC_ERR_ALLOC);
+        return;
+    }
     if (msg->payload != NULL)
         put(half->xfer, msg->payload);
     if (cost == 0) {
