@@ -203,17 +203,20 @@ int tci_sock_accept(int listener, struct tci_addr *from_out)
  * way over sends of 64 KiB, 1 MiB and 4 MiB, against the kernel's: 4 MiB gives 0.9, 0.7 and 0.6 of
  * its throughput (they fall out of the cache), 1 MiB 1.5, 0.6 and 1.0, and 256 KiB 1.4, 0.9 and
  * 1.0, with a spread of the same size; and a fixed size is what a path of long delay cannot use. */
-void tci_sock_tune(int fd)
+bool tci_sock_tune(int fd)
 {
     struct tci_addr local, peer;
+    bool is_one_host;
 
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     tci_socket_keep_alive(fd, KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_COUNT);
 
     tci_sock_local(fd, &local);
     tci_sock_peer(fd, &peer);
-    if (tci_addr_is_same_host(&local, &peer))
+    is_one_host = tci_addr_is_same_host(&local, &peer);
+    if (is_one_host)
         tci_socket_suit_one_host(fd);
+    return is_one_host;
 }
 
 void tci_sock_local(int fd, struct tci_addr *addr_out)

@@ -26,8 +26,9 @@ int tci_sock_connect_result(int fd);
 /* Accept one; -1 with errno (EAGAIN: none waits). */
 int tci_sock_accept(int listener, struct tci_addr *from_out);
 /* Options for a link that stands: no delay, keepalive, and between addresses of one host the
- * congestion control that fits (reno or cubic, whichever is allowed: bbr paces loopback). */
-void tci_sock_tune(int fd);
+ * congestion control that fits (reno or cubic, whichever is allowed: bbr paces loopback).  True:
+ * between such. */
+bool tci_sock_tune(int fd);
 void tci_sock_local(int fd, struct tci_addr *addr_out);
 void tci_sock_peer(int fd, struct tci_addr *addr_out);
 

@@ -73,7 +73,7 @@ int tci_link_up(struct tci_link *link, int fd)
     link->watch.fn = on_ready;
     if (tci_watch_add(tcp->loop, &link->watch, fd, TC_READABLE) != 0)
         return -1;
-    tci_sock_tune(fd);
+    link->is_near = tci_sock_tune(fd) && !link->is_piped;
     tci_sock_peer(fd, &link->addr);
     link->fd = fd;
     link->state = TCI_LINK_UP;

@@ -528,7 +528,7 @@ static bool is_awaited(const struct tci_link *link, uint8_t mode, const struct t
 {
     const struct tci_frame *frame = &link->rx.frame;
 
-    if (frame->total <= TCI_LOG_COPY_MAX)
+    if (frame->kind != TCI_FRAME_DATA || frame->total <= TCI_LOG_COPY_MAX)
         return false;
     return frame->offset + frame->length == frame->total || mode != TCI_RX_XFER ||
            xfer->room[TCI_ROOM_DONE] == xfer->len;
@@ -536,7 +536,8 @@ static bool is_awaited(const struct tci_link *link, uint8_t mode, const struct t
 
 /* The sender of a message that is too long to be copied waits for this, of each connection that
  * has carried some of it, and must not wait until the loop turns again: the application may have
- * what it has waited for. */
+ * what it has waited for.  Of all else, grants too, now and then: or one that has granted much
+ * would begin with no large message (TCI_TCP_FEW), and nothing more would come. */
 static void ack_received(struct tci_link *link, uint8_t mode, const struct tci_xfer *xfer)
 {
     struct tci_link *main = link->main;
@@ -574,9 +575,9 @@ const char *tci_link_on_payload(struct tci_link *link)
         tci_link_check_parted(link);
         tci_tcp_check_left(link->tcp);
     }
+    ack_received(link, mode, xfer);
     if (rx->frame.kind != TCI_FRAME_DATA)
         return NULL;
-    ack_received(link, mode, xfer);
     if (mode == TCI_RX_EARLY) {
         end_early_message(link);
         return NULL;

@@ -241,8 +241,17 @@ static bool is_wide(const struct tci_link *link, const struct tci_xfer *xfer)
     return !is_eager(link->tcp, xfer) && xfer->len > TCI_LOG_COPY_MAX;
 }
 
-/* The flow whose turn it is among those that go over a connection; NULL: none. */
-static struct tci_flow *first_flow(const struct tci_link *link)
+/* Whether so much is on its way that no large message is to begin, where others wait too. */
+static bool is_full(const struct tci_link *link)
+{
+    return link->is_near && link->log.end - link->log.acked >= TCI_TCP_FEW &&
+           link->flows.next != link->flows.prev && !tci_sides_carry(link);
+}
+
+/* The flow whose turn it is among those that go over a connection; NULL: none.  Whoever begins
+ * with it now gets none that has to wait until fewer are on their way: nor one behind that, for
+ * else a message that is under way would leave the others nothing. */
+static struct tci_flow *next_flow(const struct tci_link *link, bool begins)
 {
     const struct tci_link *main = link->main;
     bool is_main = link->index == 0, takes_wide = true;
@@ -255,8 +264,12 @@ static struct tci_flow *first_flow(const struct tci_link *link)
         takes_wide = !tci_sides_part(main);
     for (struct tci_list *at = main->flows.next; at != &main->flows; at = at->next) {
         struct tci_flow *flow = tci_container_of(at, struct tci_flow, link);
+        const struct tci_xfer *xfer = flow->xfers.head;
+        bool is_large = is_wide(main, xfer);
 
-        if (is_wide(main, flow->xfers.head) ? takes_wide : is_main)
+        if (is_large && begins && xfer->room[TCI_ROOM_DONE] == 0 && is_full(link))
+            takes_wide = false;
+        if (is_large ? takes_wide : is_main)
             return flow;
     }
     return NULL;
@@ -271,7 +284,7 @@ static bool start_next(struct tci_link *link)
         return tci_sides_put_rest(link);
     if (!has_log_room(link))
         return false;
-    flow = first_flow(link);
+    flow = next_flow(link, true);
     if (flow == NULL ||
         (tci_log_unsent(&link->log) > COPY_AT_ONCE && !is_eager(link->tcp, flow->xfers.head)))
         return false;
@@ -285,7 +298,7 @@ static bool start_next(struct tci_link *link)
 /* Beside the main connection: the next piece of a large message. */
 static bool start_beside(struct tci_link *side)
 {
-    struct tci_flow *flow = first_flow(side);
+    struct tci_flow *flow = next_flow(side, false);
 
     return flow != NULL && start_frame(side, flow, flow->xfers.head);
 }
@@ -311,7 +324,7 @@ bool tci_link_flush(struct tci_link *link)
         tci_link_say_bye(link);
         (void)write_some(link);
     }
-    if (!tci_link_has_output(link) && (link->index == 0 || first_flow(link) == NULL)) {
+    if (!tci_link_has_output(link) && (link->index == 0 || next_flow(link, false) == NULL)) {
         tci_list_del(&link->sending_link);
         tci_link_check_parted(link);
         tci_tcp_check_left(link->tcp);
@@ -353,7 +366,7 @@ static bool gather_small(struct tci_link *link, struct tci_xfer *xfer)
 
 static bool is_idle(const struct tci_link *link)
 {
-    return link->state == TCI_LINK_UP && first_flow(link) == NULL && link->send_errno == 0 &&
+    return link->state == TCI_LINK_UP && next_flow(link, false) == NULL && link->send_errno == 0 &&
            tci_log_unsent(&link->log) < TCI_TCP_GATHERED && has_log_room(link);
 }
 

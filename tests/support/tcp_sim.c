@@ -302,7 +302,7 @@ tc_status_t __wrap_tci_sock_connect(const struct tci_addr *to, int *fd_out, bool
                                     struct tci_error *error);
 int __wrap_tci_sock_connect_result(int fd);
 int __wrap_tci_sock_accept(int listener, struct tci_addr *from_out);
-void __wrap_tci_sock_tune(int fd);
+bool __wrap_tci_sock_tune(int fd);
 void __wrap_tci_sock_local(int fd, struct tci_addr *addr_out);
 int __wrap_tci_watch_add(struct tci_loop *loop, struct tci_watch *watch, int fd, uint32_t interest);
 int __wrap_tci_watch_change(struct tci_watch *watch, uint32_t interest);
@@ -367,10 +367,11 @@ int __wrap_tci_sock_accept(int listener, struct tci_addr *from_out)
     TC_UNREACHABLE();
 }
 
-void __wrap_tci_sock_tune(int fd)
+bool __wrap_tci_sock_tune(int fd)
 {
     (void)fd;
     (void)charge(caller());
+    return true;
 }
 
 void __wrap_tci_sock_local(int fd, struct tci_addr *addr_out)
