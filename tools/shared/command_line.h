@@ -20,12 +20,6 @@ struct hosts;
 
 /* These end the program with what is wrong, as argp_error() does. */
 
-/* Reads a command line as argp_parse() does, which has no parents or children; flags: of its
- * ARGP_IN_ORDER alone.  A word that is no option is answered with the one that is meant, and an
- * option whose value has been forgotten is not given the next option, or "--", for one. */
-error_t command_line_parse(const struct argp *argp, int argc, char **argv, unsigned flags,
-                           void *input);
-
 /* A number from least to most. */
 double command_line_number(const char *arg, double least, double most, struct argp_state *state);
 

@@ -183,7 +183,7 @@ void options_parse(struct options *options, int argc, char **argv)
         .ssh = "ssh", .form = HOSTS_DICTIONARY, .try_ms = TRY_MS, .large_bytes = LARGE_BYTES};
     argp_err_exit_status = EXIT_TROUBLE;
     options->env = calloc((size_t)argc + 1, sizeof *options->env);
-    if (options->env == NULL || command_line_parse(&argp, argc, argv, 0, options) != 0)
+    if (options->env == NULL || argp_parse(&argp, argc, argv, 0, NULL, options) != 0)
         exit(EXIT_TROUBLE);
 }
 

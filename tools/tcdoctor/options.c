@@ -112,7 +112,7 @@ void options_parse(struct options *options, int argc, char **argv)
         (struct options){.timeout_ms = TIMEOUT_MS, .try_ms = TRY_MS, .large_bytes = LARGE_BYTES};
     argp_err_exit_status = EXIT_TROUBLE;
     options->tcrun = calloc(2 * (size_t)argc + 2, sizeof *options->tcrun);
-    if (options->tcrun == NULL || command_line_parse(&argp, argc, argv, 0, options) != 0)
+    if (options->tcrun == NULL || argp_parse(&argp, argc, argv, 0, NULL, options) != 0)
         exit(EXIT_TROUBLE);
 }
 

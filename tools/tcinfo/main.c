@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     int code;
 
     argp_err_exit_status = EXIT_TROUBLE;
-    if (command_line_parse(&argp, argc, argv, 0, &is_json) != 0)
+    if (argp_parse(&argp, argc, argv, 0, NULL, &is_json) != 0)
         return EXIT_TROUBLE;
     is_told = find_facts(&facts);
     if (is_told && is_json)

@@ -382,6 +382,6 @@ void options_parse(struct options *options, int argc, char **argv)
         .numerics = TC_NUMERICS_CANONICAL,
     };
     argp_err_exit_status = EXIT_USAGE;
-    if (command_line_parse(&argp, argc, argv, 0, options) != 0)
+    if (argp_parse(&argp, argc, argv, 0, NULL, options) != 0)
         exit(EXIT_TROUBLE);
 }

@@ -350,7 +350,7 @@ void options_parse(struct options *options, int argc, char **argv)
                                 .grace_ms = GRACE_SECONDS * 1000};
     argp_err_exit_status = EXIT_USAGE;
     options->env = calloc((size_t)argc + 1, sizeof *options->env);
-    if (options->env == NULL || command_line_parse(&argp, argc, argv, ARGP_IN_ORDER, options) != 0)
+    if (options->env == NULL || argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, options) != 0)
         exit(EXIT_TROUBLE);
 }
 

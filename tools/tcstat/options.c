@@ -72,6 +72,6 @@ void options_parse(struct options *options, int argc, char **argv)
 
     *options = (struct options){.interval_s = INTERVAL_S, .port = -1};
     argp_err_exit_status = EXIT_TROUBLE;
-    if (command_line_parse(&argp, argc, argv, 0, options) != 0)
+    if (argp_parse(&argp, argc, argv, 0, NULL, options) != 0)
         exit(EXIT_TROUBLE);
 }
