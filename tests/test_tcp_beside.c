@@ -164,6 +164,21 @@ static void a_message_is_whole_with_any_of_its_pieces(void **state)
     net_close(&net);
 }
 
+/* Pieces go beside what is urgent, and the next turn is the first; gives rank 0's. */
+static struct tci_tcp *begin_urgent(struct net *net)
+{
+    struct tci_tcp *tcp;
+
+    begin(net, &several);
+    until_sides_stand(net, 2);
+    pass_urgent(net);
+    tcp = tcp_of(net, 0);
+    do
+        net_turn(net);
+    while (tcp->first_turns > 0);
+    return tcp;
+}
+
 /* One small message a turn, so many turns of these alone; then pieces have theirs, and so on. */
 static void a_stream_of_small_messages_leaves_pieces_a_turn(void **state)
 {
@@ -173,13 +188,7 @@ static void a_stream_of_small_messages_leaves_pieces_a_turn(void **state)
     struct net net;
 
     (void)state;
-    begin(&net, &several);
-    until_sides_stand(&net, 2);
-    pass_urgent(&net);
-    tcp = tcp_of(&net, 0);
-    do
-        net_turn(&net);
-    while (tcp->first_turns > 0);
+    tcp = begin_urgent(&net);
     post_large(&net, 0, &send, &recv, 8 * PIECE); /* more than two turns take */
     for (uint64_t i = 0; i < SMALL; i++) {
         uint64_t before = beside(&net);
@@ -209,13 +218,7 @@ static void what_comes_while_a_piece_is_written_is_carried_on_with_first(void **
     struct net net;
 
     (void)state;
-    begin(&net, &several);
-    until_sides_stand(&net, 2);
-    pass_urgent(&net);
-    tcp = tcp_of(&net, 0);
-    do
-        net_turn(&net);
-    while (tcp->first_turns > 0);
+    tcp = begin_urgent(&net);
     post_large(&net, 1, &back, &back_in, 2 * PIECE);
     for (int i = 0; i < 2; i++) {
         write_piece(main_of(&net, 1)->sides[i]);
