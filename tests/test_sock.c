@@ -125,12 +125,21 @@ static void tuning_is_seen_in_the_options(void **state)
     close(listener);
 }
 
+enum { CHOICE_LEN = 17 };
+
+static void choice_of(int fd, char name[CHOICE_LEN])
+{
+    socklen_t len = CHOICE_LEN - 1;
+
+    memset(name, 0, CHOICE_LEN);
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);
+}
+
 static bool is_of(int fd, const char *wanted)
 {
-    char name[17] = "";
-    socklen_t len = sizeof name - 1;
+    char name[CHOICE_LEN];
 
-    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);
+    choice_of(fd, name);
     return strcmp(name, wanted) == 0;
 }
 
@@ -141,11 +150,10 @@ static void within_a_host_congestion_is_controlled_as_suits_from_the_first_byte(
     struct tci_addr bound, from;
     int listener = listen_at("127.0.0.1", 0, &bound), up, down;
     int fresh = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    char usual[17] = "";
-    socklen_t len = sizeof usual - 1;
+    char usual[CHOICE_LEN];
 
     (void)state;
-    assert_int_equal(getsockopt(fresh, IPPROTO_TCP, TCP_CONGESTION, usual, &len), 0);
+    choice_of(fresh, usual);
     if (setsockopt(fresh, IPPROTO_TCP, TCP_CONGESTION, "reno", 4) != 0)
         skip();
     assert_true(is_of(listener, "reno"));
@@ -182,11 +190,10 @@ static void what_comes_from_another_host_has_what_is_usual_from_the_first_byte(v
     struct tci_addr bound, from;
     int listener = listen_at("127.0.0.1", 0, &bound), up, down;
     int fresh = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    char usual[17] = "";
-    socklen_t len = sizeof usual - 1;
+    char usual[CHOICE_LEN];
 
     (void)state;
-    assert_int_equal(getsockopt(fresh, IPPROTO_TCP, TCP_CONGESTION, usual, &len), 0);
+    choice_of(fresh, usual);
     assert_int_equal(connect_to(&bound, &up), 0);
     wait_for(listener, POLLIN);
 

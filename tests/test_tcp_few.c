@@ -101,18 +101,32 @@ static void ranks_that_post_in_opposite_orders_do_not_wait_for_each_other(void *
     close_watched(&net);
 }
 
+struct pair {
+    struct net_message send, recv;
+};
+
+static void post_pair(struct net *net, struct pair *pair, uint64_t tag, size_t len)
+{
+    net_recv(net, &pair->recv, 1, 0, tag, len);
+    net_send(net, &pair->send, 0, 1, tag, len);
+}
+
+static void finish_pair(struct net *net, struct pair *pair)
+{
+    net_finish(net, &pair->send, TC_OK);
+    net_finish(net, &pair->recv, TC_OK);
+}
+
 /* Where nothing else waits there is nothing to be gained. */
 static void a_message_alone_does_not_wait_for_itself(void **state)
 {
-    struct net_message send, recv;
+    struct pair pair;
     struct net net;
 
     (void)state;
     open_watched(&net);
-    net_recv(&net, &recv, 1, 0, 1, LONG);
-    net_send(&net, &send, 0, 1, 1, LONG);
-    net_finish(&net, &send, TC_OK);
-    net_finish(&net, &recv, TC_OK);
+    post_pair(&net, &pair, 1, LONG);
+    finish_pair(&net, &pair);
 
     assert_true(most > FEW_MAX);
     close_watched(&net);
@@ -147,38 +161,34 @@ static void whoever_has_granted_much_begins_nevertheless(void **state)
 /* It would always have enough on its way. */
 static void a_long_message_leaves_others_their_turns(void **state)
 {
-    struct net_message send, recv;
+    struct pair pair;
     struct net net;
 
     (void)state;
     open_watched(&net);
-    net_recv(&net, &recv, 1, 0, 100, LONG);
-    net_send(&net, &send, 0, 1, 100, LONG);
+    post_pair(&net, &pair, 100, LONG);
     net_turns(&net, 2);
     post_many(&net);
     finish_many(&net);
 
-    assert_int_equal(recv.xfer.status, TC_PENDING);
-    net_finish(&net, &send, TC_OK);
-    net_finish(&net, &recv, TC_OK);
+    assert_int_equal(pair.recv.xfer.status, TC_PENDING);
+    finish_pair(&net, &pair);
     close_watched(&net);
 }
 
 static void a_small_message_does_not_wait_for_large_ones_that_do(void **state)
 {
-    struct net_message send, recv;
+    struct pair pair;
     struct net net;
 
     (void)state;
     open_watched(&net);
     post_many(&net);
-    net_recv(&net, &recv, 1, 0, 100, 4096);
-    net_send(&net, &send, 0, 1, 100, 4096);
-    net_wait(&net, &recv.xfer);
+    post_pair(&net, &pair, 100, 4096);
+    net_wait(&net, &pair.recv.xfer);
 
     assert_int_equal(recvs[MANY - 1].xfer.status, TC_PENDING);
-    net_finish(&net, &send, TC_OK);
-    net_finish(&net, &recv, TC_OK);
+    finish_pair(&net, &pair);
     finish_many(&net);
     close_watched(&net);
 }
