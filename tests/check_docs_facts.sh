@@ -41,7 +41,7 @@ while IFS= read -r heading; do
     done
 done < <(grep '^### `' docs/troubleshooting.md)
 
-sed -n '/tci_environment\[\] = {/,/};/p' src/environment.c |
+sed -n '/tci_environment\[\] = {/,/};/p' src/context/environment.c |
     grep -o '"TCDIST_[A-Z_]*"' | tr -d '"' | sort -u >"$work/read"
 grep -o '`TCDIST_[A-Z_]*' docs/tuning.md | tr -d '`' | sort -u >"$work/told"
 comm -23 "$work/read" "$work/told" >"$work/missing"

@@ -14,7 +14,7 @@
 
 #include <glob.h>
 
-#include "environment.h"
+#include "context/environment.h"
 #include "tcdist/tcdist.h"
 
 #include "support/world.h"
@@ -156,15 +156,14 @@ static void check_file(const char *path)
         size_t name = strspn(at + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
 
         if (at[1 + name] == '"' && at[name] != '_' && !is_listed(at + 1, name))
-            fail_msg("%s reads %.*s, which src/environment.c does not list", path, (int)name,
-                     at + 1);
+            fail_msg("%s reads %.*s, which src/context/environment.c does not list", path,
+                     (int)name, at + 1);
     }
 }
 
 static void every_variable_that_is_read_is_listed(void **state)
 {
-    static const char *const folders[] = {"/src/*.c", "/src/*/*.c", "/tools/*/*.c",
-                                          "/examples/*/*.c"};
+    static const char *const folders[] = {"/src/*/*.c", "/tools/*/*.c", "/examples/*/*.c"};
     size_t files = 0;
 
     (void)state;

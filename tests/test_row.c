@@ -17,7 +17,7 @@
 #include "algo/algo.h"
 #include "core/alloc.h"
 #include "core/base.h"
-#include "ring_group.h"
+#include "group/ring_group.h"
 #include "support/row_world.h"
 
 enum { COUNT = 1024 };

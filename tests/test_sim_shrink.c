@@ -14,7 +14,7 @@
 
 #include "core/alloc.h"
 #include "core/base.h"
-#include "group.h"
+#include "group/group.h"
 #include "sim/world_sim.h"
 #include "support/reduce_oracle.h"
 

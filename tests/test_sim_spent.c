@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/base.h"
-#include "group.h"
+#include "group/group.h"
 #include "sim/world_sim.h"
 
 enum { MEMBERS = 4, AT_ONCE = 512 };

@@ -151,9 +151,9 @@ enum tci_rdma_meeting {
     TCI_RDMA_FAILED,         /* rdma/failover.c; the text says what has come, and why */
     TCI_RDMA_CABLE_SHIFT = 8 /* above it: of which cable between the two, from 0 */
 };
-/* key.step of a notice SHRINK; src/shrink.c says when which is sent.  key.use: shrinks of the group
- * that the sender has come through; key.tag: number of the group to come; key.lane, arg: 64 ranks
- * of a set, which is complete with the notice after the parts. */
+/* key.step of a notice SHRINK; src/group/shrink.c says when which is sent.  key.use: shrinks of the
+ * group that the sender has come through; key.tag: number of the group to come; key.lane, arg: 64
+ * ranks of a set, which is complete with the notice after the parts. */
 enum tci_shrink_step {
     TCI_SHRINK_INVITE,       /* the sender leads; status TIMEOUT: those before it did not come */
     TCI_SHRINK_JOIN_PART,    /* ranks that are gone for the sender */

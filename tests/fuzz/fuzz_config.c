@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
-#include "environment.h"
+#include "context/config.h"
+#include "context/environment.h"
 #include "fuzz/fuzz.h"
 #include "tcdist/log.h"
 

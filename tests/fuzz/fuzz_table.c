@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "context/table.h"
 #include "fuzz/fuzz.h"
-#include "table.h"
 
 static void want(bool holds)
 {

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "context/layout.h"
 #include "core/alloc.h"
 #include "fuzz/fuzz.h"
-#include "layout.h"
 #include "net/addr.h"
 #include "net/row.h"
 

@@ -7,7 +7,7 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/mux.h"
-#include "group.h"
+#include "group/group.h"
 
 struct sim_rank {
     struct tci_comm comm; /* first: what a group's handle points at */

@@ -1,6 +1,6 @@
 /* environment.c - the variables that are set, and what would be made of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "environment.h"
+#include "context/environment.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "backend.h"
+#include "context/environment.h"
 #include "core/base.h"
 #include "core/log.h"
-#include "environment.h"
+#include "group/backend.h"
 #include "launch/hostfile.h"
 #include "meet/meet.h"
 #include "net/addr.h"

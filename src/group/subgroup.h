@@ -3,7 +3,7 @@
 #ifndef TCI_SUBGROUP_H
 #define TCI_SUBGROUP_H
 
-#include "group.h"
+#include "group/group.h"
 
 /* What its members have agreed on. */
 struct tci_subgroup {

@@ -9,8 +9,8 @@
 
 #include "core/alloc.h"
 #include "core/base.h"
-#include "reach.h"
-#include "ring_group.h"
+#include "group/reach.h"
+#include "group/ring_group.h"
 
 enum { CONNECT_MS = 3000, CONNECT_MS_MIN = 10, CONNECT_MS_MAX = 60000 };
 

@@ -18,7 +18,7 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/log.h"
-#include "gloo.h"
+#include "group/gloo.h"
 #include "net/tcp.h"
 
 /* The worst counts.  Rank 0 reaches everyone, so BLOCKED leaves the way through it. */

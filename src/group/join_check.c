@@ -1,8 +1,8 @@
 /* join_check.c - whether options are fit to form a group. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "group.h"
+#include "group/group.h"
+#include "group/names.h"
 #include "meet/meet.h"
-#include "names.h"
 #include "net/addr.h"
 #include "net/row.h"
 

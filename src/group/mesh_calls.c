@@ -1,8 +1,8 @@
 /* mesh_calls.c - the collectives of a mesh group: start, wait. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base.h"
-#include "group.h"
-#include "mesh.h"
+#include "group/group.h"
+#include "group/mesh.h"
 #include "tcdist/collective.h"
 
 static const tc_dtype_t dtypes[] = {

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/alloc.h"
 #include "core/base.h"
-#include "group.h"
+#include "group/group.h"
 
 /* A close that takes longer goes on without its caller: when user code holds the loop. */
 enum { CLOSE_MS = 800 };

@@ -33,7 +33,7 @@
 #include "core/base.h"
 #include "core/log.h"
 #include "core/mux.h"
-#include "subgroup.h"
+#include "group/subgroup.h"
 
 enum { POLL_MS = 10, PAUSE_MS = 100, PAUSE_MS_MAX = 1000, MORE_MS = 1000 };
 

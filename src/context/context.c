@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/context.h"
 
-#include "config.h"
+#include "context/config.h"
+#include "context/trace_file.h"
 #include "core/op.h"
 #include "loop/loop.h"
-#include "trace_file.h"
 
 /* ---- Beginning ------------------------------------------------------------------------------ */
 

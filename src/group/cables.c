@@ -8,7 +8,7 @@
 #include "core/alloc.h"
 #include "core/base.h"
 #include "core/log.h"
-#include "ring_group.h"
+#include "group/ring_group.h"
 
 /* ---- From the options ---- */
 

@@ -15,8 +15,8 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/log.h"
-#include "gloo.h"
-#include "names.h"
+#include "group/gloo.h"
+#include "group/names.h"
 
 /* Others that finalize say goodbye within one turn of their loops; one that is killed meanwhile
  * shows as the end of its stream.  The bound is for a host that vanishes just then. */

@@ -5,27 +5,28 @@
 #include <unistd.h>
 
 #include "algo/figures.h"
-#include "backend.h"
-#include "cables.h"
-#include "config.h"
+#include "context/config.h"
+#include "context/key.h"
+#include "context/layout.h"
+#include "context/share.h"
+#include "context/table.h"
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/log.h"
 #include "core/mux.h"
-#include "gloo.h"
-#include "group.h"
-#include "key.h"
-#include "layout.h"
+#include "group/backend.h"
+#include "group/cables.h"
+#include "group/gloo.h"
+#include "group/group.h"
+#include "group/names.h"
+#include "group/near.h"
+#include "group/reach.h"
+#include "group/ring_group.h"
 #include "loop/sched.h"
-#include "names.h"
-#include "near.h"
 #include "net/shm.h"
 #include "net/sock.h"
 #include "net/tcp.h"
-#include "reach.h"
-#include "ring_group.h"
-#include "table.h"
 
 /* Beside the numbers of enum tci_tune, in what rank 0 tells: ranks have identities; those of one
  * host are linked over TCP, as rank 0 would be. */
@@ -366,7 +367,7 @@ static uint16_t own_cores(unsigned cores)
 static bool is_wired(const struct join *join)
 {
     return join->carrier == TCI_CARRY_TCP ||
-           (join->carrier == TCI_CARRY_ANY && !tci_near_may_share(join->context));
+           (join->carrier == TCI_CARRY_ANY && !tci_share_is_on(join->context));
 }
 
 static void begin(struct tci_task *task)

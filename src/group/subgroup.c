@@ -9,7 +9,7 @@
 #include "core/alloc.h"
 #include "core/log.h"
 #include "core/mux.h"
-#include "names.h"
+#include "group/names.h"
 
 /* Closed meanwhile, by itself or with all groups of its context: there is to be no new one. */
 bool tci_subgroup_is_parent_closed(const tc_dist_ctx *parent)

@@ -20,8 +20,8 @@
 #include "core/assert.h"
 #include "core/base.h"
 #include "core/mux.h"
-#include "group.h"
-#include "subgroup.h"
+#include "group/group.h"
+#include "group/subgroup.h"
 
 /* What each rank tells: as elements of 32 bits. */
 struct offer {

@@ -8,8 +8,8 @@
 #include "algo/algo.h"
 #include "core/alloc.h"
 #include "core/base.h"
-#include "gloo.h"
-#include "group.h"
+#include "group/gloo.h"
+#include "group/group.h"
 
 /* Among the group's own collectives; those of the beginning have others. */
 #define NAMES_TAG (UINT64_MAX - 1)

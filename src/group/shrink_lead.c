@@ -3,7 +3,7 @@
 #include "core/base.h"
 #include "core/log.h"
 #include "core/mux.h"
-#include "shrink.h"
+#include "group/shrink.h"
 
 static const char late[] = "it had not taken part when its time was up";
 

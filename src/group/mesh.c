@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "auth.h"
 #include "core/alloc.h"
 #include "core/base.h"
-#include "group.h"
+#include "group/auth.h"
+#include "group/group.h"
 #include "net/addr.h"
 
 static const char *const algorithm_names[] = {

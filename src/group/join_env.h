@@ -3,7 +3,7 @@
 #ifndef TCI_JOIN_ENV_H
 #define TCI_JOIN_ENV_H
 
-#include "group.h"
+#include "group/group.h"
 #include "launch/launch.h"
 
 /* "env://" in place of an URL. */

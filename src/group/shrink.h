@@ -4,7 +4,7 @@
 #define TCI_SHRINK_H
 
 #include "core/set.h"
-#include "group.h"
+#include "group/group.h"
 
 /*   shrink.c       begin, who is gone, who leads, the end
  *   shrink_lead.c  what the leader does

@@ -4,12 +4,12 @@
 
 #include <string.h>
 
-#include "auth.h"
 #include "core/alloc.h"
 #include "core/base.h"
-#include "group.h"
-#include "join_env.h"
-#include "names.h"
+#include "group/auth.h"
+#include "group/group.h"
+#include "group/join_env.h"
+#include "group/names.h"
 
 void tc_dist_options_default(tc_dist_options *options)
 {

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "shrink.h"
+#include "group/shrink.h"
 
 /* ---- Sending -------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #ifndef TCI_GLOO_H
 #define TCI_GLOO_H
 
-#include "group.h"
+#include "group/group.h"
 
 /* What the environment says to a rank. */
 struct tci_gloo {

@@ -11,16 +11,16 @@
 #include <unistd.h>
 
 #include "algo/algo.h"
+#include "context/environment.h"
+#include "context/key.h"
+#include "context/layout.h"
+#include "context/share.h"
+#include "context/table.h"
+#include "context/trace_file.h"
 #include "core/alloc.h"
 #include "core/base.h"
-#include "environment.h"
-#include "key.h"
-#include "layout.h"
-#include "near.h"
 #include "rdma/options.h"
-#include "table.h"
 #include "tcdist/log.h"
-#include "trace_file.h"
 
 #define TIMEOUT_MS    30000
 #define TUNE_EVERY_MS 60000
@@ -530,7 +530,7 @@ static tc_status_t resolve_all(tc_config *config, struct tci_error *error)
     if (status == TC_OK)
         status = resolve_spin(config, error);
     if (status == TC_OK)
-        status = tci_near_check(error);
+        status = tci_share_check(error);
     if (status == TC_OK)
         status = resolve_log(config, error);
     return status;

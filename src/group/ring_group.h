@@ -3,7 +3,7 @@
 #ifndef TCI_RING_GROUP_H
 #define TCI_RING_GROUP_H
 
-#include "group.h"
+#include "group/group.h"
 
 /* comm->advise of such a group: a plan that goes along the ring, or a refusal. */
 const char *tci_ring_advise(struct tci_comm *comm, const struct tci_advice *advice,

@@ -11,10 +11,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "context/dump.h"
 #include "core/meter.h"
 #include "core/pages.h"
 #include "core/trace_op.h"
-#include "dump.h"
 #include "tcdist/version.h"
 
 /* ---- Who writes ----------------------------------------------------------------------------- */
