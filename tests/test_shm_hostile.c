@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/plan.h"
+#include "core/reduce.h"
 #include "net/frame.h"
 #include "net/shm_link.h"
 #include "support/sample.h"
@@ -188,15 +189,23 @@ static void a_loan_of_memory_that_is_not_there_is_never_complete(void **state)
 
 enum { LENT = 100000, PIECE = 4096, BEYOND = 1 << 20 };
 
-/* Rank 0 waits for what rank 1 lends, at an address where it lies. */
-static void lend(struct net_message *recv, struct net_message *lent, uint8_t coll,
-                 struct tci_shm_lend how)
+/* Rank 0 is to wait for what rank 1 lends. */
+static void prepare(struct net_message *recv, struct net_message *lent, uint8_t coll)
+{
+    static uint64_t tag = 9;
+
+    tag++;
+    net_prepare(recv, false, 1, tag, LENT);
+    net_prepare(lent, true, 0, tag, LENT);
+    recv->call.coll = lent->call.coll = coll;
+}
+
+/* At an address where it lies. */
+static void lend_prepared(struct net_message *recv, const struct net_message *lent,
+                          struct tci_shm_lend how)
 {
     struct tci_shm_head head = {.kind = TCI_SHM_LEND, .len = sizeof(how)};
 
-    net_prepare(recv, false, 1, 9, LENT);
-    net_prepare(lent, true, 0, 9, LENT);
-    recv->call.coll = lent->call.coll = coll;
     net_post(&net, recv, 0);
     tci_shm_head_of(&head, TCI_SHM_LEND, &lent->xfer.key, &recv->call);
     how.total = LENT;
@@ -206,6 +215,13 @@ static void lend(struct net_message *recv, struct net_message *lent, uint8_t col
     put(&head, &how, sizeof(how));
     for (int i = 0; i < 3; i++)
         (void)tci_shm_poll(&tci_shm_of(net.nodes[0].transport)->source, TCI_SHM_BATCH);
+}
+
+static void lend(struct net_message *recv, struct net_message *lent, uint8_t coll,
+                 struct tci_shm_lend how)
+{
+    prepare(recv, lent, coll);
+    lend_prepared(recv, lent, how);
 }
 
 /* Rank 1 sends a piece of it. */
@@ -233,6 +249,22 @@ static void a_piece_that_is_not_the_next_is_the_end_of_a_link(void **state)
     lend(&recv, &lent, TCI_COLL_ALLREDUCE, (struct tci_shm_lend){0});
     put_piece(&lent, 0, PIECE);
     put_piece(&lent, 2 * PIECE, PIECE);
+    wait_for_loss(&recv, &lent, "a piece of a message that does not go on");
+}
+
+/* What is folded goes on by whole elements. */
+static void a_piece_that_splits_an_element_is_the_end_of_a_link(void **state)
+{
+    struct net_message recv, lent;
+    struct tci_fold fold;
+
+    (void)state;
+    assert_int_equal(tci_fold_init(&fold, TC_DTYPE_F32, TC_REDUCE_SUM), TC_OK);
+    prepare(&recv, &lent, TCI_COLL_ALLREDUCE);
+    recv.xfer.fold = &fold;
+    recv.xfer.operand = recv.bytes;
+    lend_prepared(&recv, &lent, (struct tci_shm_lend){0});
+    put_piece(&lent, 0, PIECE + 2);
     wait_for_loss(&recv, &lent, "a piece of a message that does not go on");
 }
 
@@ -278,6 +310,30 @@ static void what_is_to_be_sent_is_not_read_for_being_good(void **state)
     net_abort(&net, 0, &recv.xfer.key);
     net_finish(&net, &recv, TC_ERR_CANCELLED);
     net_free(&lent);
+}
+
+/* Of what it was said to be, the nearest that there is.  It is not read to its end: it may have
+ * been taken back. */
+static void check_urgency(int64_t said, int8_t urgency)
+{
+    const struct tci_shm_pull *pull;
+    struct net_message recv, lent;
+
+    lend(&recv, &lent, TCI_COLL_P2P, (struct tci_shm_lend){.epoch = 1, .priority = said});
+    pull = (const struct tci_shm_pull *)(uintptr_t)recv.xfer.room[TCI_ROOM_DONE + 1];
+    assert_non_null(pull);
+    assert_int_equal(pull->priority, urgency);
+    net_abort(&net, 0, &recv.xfer.key);
+    net_finish(&net, &recv, TC_ERR_CANCELLED);
+    net_free(&lent);
+}
+
+static void a_loan_is_at_most_as_urgent_as_anything_can_be(void **state)
+{
+    (void)state;
+    check_urgency((int64_t)INT8_MAX + 1, INT8_MAX);
+    check_urgency((int64_t)INT8_MIN - 1, INT8_MIN);
+    check_urgency(-3, -3);
 }
 
 static void a_loan_of_no_possible_length_is_the_end_of_a_link(void **state)
@@ -435,9 +491,11 @@ int main(void)
         TEST(a_reader_that_is_ahead_of_the_writer_is_the_end_of_a_link),
         TEST(a_loan_of_memory_that_is_not_there_is_never_complete),
         TEST(a_piece_that_is_not_the_next_is_the_end_of_a_link),
+        TEST(a_piece_that_splits_an_element_is_the_end_of_a_link),
         TEST(a_piece_beyond_its_message_is_the_end_of_a_link),
         TEST(a_piece_that_was_not_asked_for_is_the_end_of_a_link),
         TEST(what_is_to_be_sent_is_not_read_for_being_good),
+        TEST(a_loan_is_at_most_as_urgent_as_anything_can_be),
         TEST(a_loan_of_no_possible_length_is_the_end_of_a_link),
         TEST(what_lies_behind_a_message_is_not_asked_for),
         TEST(what_is_sent_is_not_asked_for_again),

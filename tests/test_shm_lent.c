@@ -24,6 +24,7 @@
 #include "core/memories.h"
 #include "core/pages.h"
 #include "core/plan.h"
+#include "core/reduce.h"
 #include "loop/state.h"
 #include "net/shm_link.h"
 #include "support/shm_net.h"
@@ -96,8 +97,7 @@ struct move {
     struct net_message send, recv;
 };
 
-/* Out of `memory`, NULL: out of any. */
-static void start_move(struct move *move, const struct tci_memory *memory, uint8_t coll, size_t len)
+static void prepare_move(struct move *move, uint8_t coll, size_t len)
 {
     static uint64_t tag;
 
@@ -105,12 +105,23 @@ static void start_move(struct move *move, const struct tci_memory *memory, uint8
     net_prepare(&move->recv, false, 0, tag, len);
     net_prepare(&move->send, true, 1, tag, len);
     move->recv.call.coll = move->send.call.coll = coll;
+}
+
+static void post_move(struct move *move)
+{
+    net_post(&net, &move->recv, 1);
+    net_post(&net, &move->send, 0);
+}
+
+/* Out of `memory`, NULL: out of any. */
+static void start_move(struct move *move, const struct tci_memory *memory, uint8_t coll, size_t len)
+{
+    prepare_move(move, coll, len);
     if (memory != NULL) {
         memcpy(memory->data + ODD, move->send.bytes, len);
         move->send.xfer.data = memory->data + ODD;
     }
-    net_post(&net, &move->recv, 1);
-    net_post(&net, &move->send, 0);
+    post_move(move);
 }
 
 static void finish_move(struct move *move)
@@ -165,6 +176,34 @@ static void memory_that_cannot_be_mapped_comes_all_the_same(void **state)
     memory.number++; /* the descriptor is of another memory */
     (void)copied_for(&memory, TCI_COLL_BROADCAST, TCI_SHM_MAPPED_MIN);
     (void)copied_for(&memory, TCI_COLL_BROADCAST, LONG);
+    end_memory(&memory);
+}
+
+/* Elements that are not aligned are copied into the ring, since this net reads nothing else. */
+static void what_is_not_aligned_is_not_folded_in_place(void **state)
+{
+    enum { COUNT = 500000 };
+    struct tci_memory memory;
+    struct tci_fold fold;
+    struct move move;
+
+    (void)state;
+    assert_int_equal(tci_fold_init(&fold, TC_DTYPE_F32, TC_REDUCE_MAX), TC_OK);
+    make_memory(&memory);
+    for (size_t at = 0; at < 2; at++) {
+        uint64_t before = net_stats(&net, 0).bytes_copied;
+
+        prepare_move(&move, TCI_COLL_ALLREDUCE, COUNT * sizeof(float));
+        memcpy(memory.data + at, move.send.bytes, COUNT * sizeof(float));
+        move.send.xfer.data = memory.data + at;
+        move.recv.xfer.fold = &fold;
+        memcpy(move.recv.bytes, move.send.bytes, COUNT * sizeof(float));
+        move.recv.xfer.operand = move.recv.bytes;
+        post_move(&move);
+        finish_move(&move);
+        assert_int_equal(net_stats(&net, 0).bytes_copied - before,
+                         at == 0 ? 0 : COUNT * sizeof(float));
+    }
     end_memory(&memory);
 }
 
@@ -264,6 +303,7 @@ int main(void)
         cmocka_unit_test(mapped_memory_is_read_in_place),
         cmocka_unit_test(memory_that_cannot_be_mapped_comes_all_the_same),
         cmocka_unit_test(memory_that_goes_while_it_is_read_completes_nothing),
+        cmocka_unit_test(what_is_not_aligned_is_not_folded_in_place),
     };
     const struct CMUnitTest reading[] = {
         cmocka_unit_test(mapped_memory_is_read_in_place),

@@ -91,7 +91,7 @@ const void *tci_shm_map_lent(pid_t pid, int fd, size_t bytes, uint64_t number)
 
     if (opened < 0)
         return NULL;
-    if (bytes > 0 && is_safe(opened, bytes, &info) && info.st_ino == number)
+    if (is_safe(opened, bytes, &info) && info.st_ino == number)
         data = tci_pages_map(opened, bytes, PROT_READ);
     close(opened);
     return data;
