@@ -228,7 +228,7 @@ static void expect_algorithm(const struct world *world, size_t bytes, tc_dtype_t
                             name);
 }
 
-/* What was measured there and is not in the model: docs/performance.md. */
+/* What was measured there and is not in the model: docs/bounds.md. */
 static void over_tcp_on_one_host_few_ranks_choose_what_was_measured(void **state)
 {
     struct world world;

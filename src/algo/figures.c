@@ -35,7 +35,7 @@ void tci_figures_default(struct tci_figures *figures)
     };
 }
 
-/* A message then waits for its receiver to have its turn: docs/performance.md, four ranks on two
+/* A message then waits for its receiver to have its turn: docs/bounds.md, four ranks on two
  * cores. */
 #define TURN_PS ((uint64_t)15000000)
 

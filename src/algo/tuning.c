@@ -18,7 +18,7 @@ static void fini(struct tci_comm *comm)
     tci_choices_unref(atomic_load(&comm->tuning.steady));
 }
 
-/* What was measured of all-reduces on one host, and the model does not know (docs/performance.md).
+/* What was measured of all-reduces on one host, and the model does not know (docs/bounds.md).
  * Two ranks over TCP: one round of whole payloads is faster than two of halves, for each round
  * waits for the slower of two processors that copy, while payload, scratch and what lies in the
  * sockets stay in the second-level caches.  A few that share cores: what counts is how many

@@ -17,7 +17,7 @@ static const tc_dtype_t dtypes[] = {
 };
 
 /* Up to this payload, divided by the ranks, everyone sends all to all others at once; above it
- * each folds a block of its own and sends that.  docs/performance.md. */
+ * each folds a block of its own and sends that.  docs/bounds.md. */
 enum { ONESHOT_BYTES_MAX = 128 << 10 };
 
 struct call {
