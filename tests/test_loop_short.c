@@ -29,6 +29,7 @@ struct quick {
     bool ends_in_call, has_come;
     unsigned polls_left; /* until what has come is seen */
     unsigned polls;
+    struct tci_timer *due; /* from its start on, for a turn to find; NULL: none */
 };
 
 static void end_quick(struct tci_task *task)
@@ -42,6 +43,8 @@ static void start_quick(struct tci_task *task)
 {
     struct quick *quick = tci_container_of(task, struct quick, start);
 
+    if (quick->due != NULL)
+        assert_int_equal(quick->exec->ops->timer_set(quick->exec, quick->due, 1), 0);
     if (quick->ends_in_call)
         tci_future_settle(quick->future, TC_OK, NULL);
     else
@@ -70,7 +73,7 @@ static bool arm_quick(struct tci_source *source)
 
 static bool expects_quick(struct tci_source *source)
 {
-    return tci_container_of(source, struct quick, source)->polls_left > 0;
+    return tci_container_of(source, struct quick, source)->has_come;
 }
 
 static void add_quick(void *arg)
@@ -130,9 +133,38 @@ static void call(struct quick *quick)
     tc_future_release(future);
 }
 
+/* ---- Timers --------------------------------------------------------------------------------- */
+
+struct alarm {
+    struct tci_exec *exec;
+    struct tci_timer timer;
+    bool has_rung;
+};
+
+static void ring(struct tci_timer *timer)
+{
+    tci_container_of(timer, struct alarm, timer)->has_rung = true;
+}
+
+static void set_alarm(void *arg)
+{
+    struct alarm *alarm = arg;
+
+    alarm->timer.fn = ring;
+    assert_int_equal(
+        alarm->exec->ops->timer_set(alarm->exec, &alarm->timer, clock_now_ns() + TCI_NS_PER_MS), 0);
+}
+
+static void clear_alarm(void *arg)
+{
+    struct alarm *alarm = arg;
+
+    alarm->exec->ops->timer_clear(alarm->exec, &alarm->timer);
+}
+
 /* ---- Looks ---------------------------------------------------------------------------------- */
 
-/* Ranks that share cores look at their sources once before a whole turn, which may take long. */
+/* Ranks that share cores look at their sources once before they let others through. */
 static void what_the_only_look_has_found_ends_the_wait(void **state)
 {
     enum { WAITS = 100 };
@@ -147,6 +179,28 @@ static void what_the_only_look_has_found_ends_the_wait(void **state)
     for (int i = 0; i < WAITS; i++)
         call(&quick);
     assert_int_equal(quick.polls - before, WAITS);
+    close_quick(&quick);
+}
+
+/* A peer on this core sends when it is let through.  Now and then a turn is due before that. */
+static void a_peer_is_let_through_before_a_whole_turn(void **state)
+{
+    uint64_t end_ns = clock_now_ns() + WAIT_MS * TCI_NS_PER_MS;
+    struct alarm alarm = {.timer.fn = ring, .has_rung = true};
+    struct quick quick;
+
+    (void)state;
+    open_quick(&quick, false);
+    tci_loop_set_local_ranks(tci_loop_of(quick.exec), 100000);
+    alarm.exec = quick.exec;
+    quick.due = &alarm.timer;
+    while (alarm.has_rung && clock_now_ns() < end_ns) {
+        alarm.has_rung = false;
+        quick.polls_left = 1;
+        call(&quick);
+    }
+    assert_false(alarm.has_rung);
+    tci_loop_call(tci_loop_of(quick.exec), clear_alarm, &alarm);
     close_quick(&quick);
 }
 
@@ -206,27 +260,7 @@ static void descriptors_are_looked_at_though_no_wait_has_to_wait(void **state)
     look_at_descriptors(true);
 }
 
-/* ---- Timers --------------------------------------------------------------------------------- */
-
-struct alarm {
-    struct tci_exec *exec;
-    struct tci_timer timer;
-    bool has_rung;
-};
-
-static void ring(struct tci_timer *timer)
-{
-    tci_container_of(timer, struct alarm, timer)->has_rung = true;
-}
-
-static void set_alarm(void *arg)
-{
-    struct alarm *alarm = arg;
-
-    alarm->timer.fn = ring;
-    assert_int_equal(
-        alarm->exec->ops->timer_set(alarm->exec, &alarm->timer, clock_now_ns() + TCI_NS_PER_MS), 0);
-}
+/* ---- Pauses --------------------------------------------------------------------------------- */
 
 /* The waits of who calls seldom are short as well, and each of them may be the last for long. */
 static void a_wait_after_a_pause_runs_the_timers_that_are_due(void **state)
@@ -326,6 +360,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_only_look_has_found_ends_the_wait),
+        cmocka_unit_test(a_peer_is_let_through_before_a_whole_turn),
         cmocka_unit_test(descriptors_are_looked_at_however_short_all_waits_are),
         cmocka_unit_test(descriptors_are_looked_at_though_no_wait_has_to_wait),
         cmocka_unit_test(a_wait_after_a_pause_runs_the_timers_that_are_due),

@@ -143,3 +143,14 @@ bool tci_spin_goes_on(struct tci_loop *loop)
         loop->was_called = false; /* idle from now on */
     return false;
 }
+
+/* Once: who is let through may keep the core for long, and then a deadline may have passed. */
+bool tci_spin_lets_through(struct tci_loop *loop)
+{
+    if (loop->spin_us == 0 || loop->spin.yields > 0 || !is_work_expected(loop))
+        return false;
+    loop->spin.yields++;
+    sched_yield();
+    loop->is_now_stale = true;
+    return true;
+}

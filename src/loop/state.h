@@ -159,6 +159,8 @@ void tci_spin_init(struct tci_spin *spin);
 void tci_spin_begin(struct tci_spin *spin);
 void tci_spin_progress(struct tci_spin *spin);
 bool tci_spin_goes_on(struct tci_loop *loop);
+/* The same between two looks at the sources alone, where ranks share cores. */
+bool tci_spin_lets_through(struct tci_loop *loop);
 
 /* lap.c: a part of a turn begins, and has ended after `count` callbacks of a kind, which it gives
  * back; one that took long is told of in the log. */

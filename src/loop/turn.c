@@ -234,24 +234,26 @@ static void begin_turn(struct tci_loop *loop)
 }
 
 /* A waiter whose peers are as quick as this rank has what it waits for with the next message or
- * two: those are looked for first, and no more of a turn.  Whether that was all. */
+ * two: those are looked for first, and no more of a turn.  Where ranks share cores a peer may need
+ * this very one, and it is let through as soon as nothing is there; what it sends is looked for
+ * before anything else of a turn, too.  Whether that was all. */
 static bool is_done_shortly(struct tci_loop *loop, const struct tci_waiter *waiter)
 {
-    unsigned glances =
-        tci_loop_shares_cores(loop) ? 1 : GLANCES; /* a peer may need this very core */
+    bool is_shared = tci_loop_shares_cores(loop);
 
     if (waiter->is_done == NULL || loop->calls != NULL)
         return false;
     loop->short_waits++;
     loop->is_now_stale = true;
-    for (unsigned i = 0; i < glances && loop->user.head == NULL; i++) {
+    for (unsigned i = 0; i < GLANCES && loop->user.head == NULL; i++) {
         bool is_new = run_tasks(take_queue(&loop->posted)) != 0;
 
         if (is_new && loop->user.head == NULL && tci_waiter_is_done(waiter))
             return true;
         if (!tci_loop_is_drained(loop))
             return false;
-        (void)poll_for_one(loop);
+        if (!poll_for_one(loop) && is_shared && !tci_spin_lets_through(loop))
+            return false;
     }
     /* What the last look has found: a whole turn looks at everything else before it is seen. */
     return run_tasks(take_queue(&loop->posted)) != 0 && loop->user.head == NULL &&
