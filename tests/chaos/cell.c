@@ -67,6 +67,8 @@ struct scene {
     bool zero_failed;  /* rank 0 has */
     bool third_failed; /* where two are apart, one that hears both */
     bool was_alone;    /* one of the two says so: see is_of_the_last_two */
+    int failed[2];     /* of each side */
+    bool was_last[2];  /* one of a side says so: see is_the_last_of_its_side */
 };
 
 static void nap(unsigned ms)
@@ -220,6 +222,16 @@ static bool is_of_the_last_two(const struct scene *scene, int rank,
            report->reason == TC_REASON_MACHINE_SILENT;
 }
 
+/* All others of its half have said goodbye: it hears nobody, which is to be cut off.  That no other
+ * of that half has failed shows at the end. */
+static bool is_the_last_of_its_side(const struct scene *scene, int rank,
+                                    const struct chaos_report *report)
+{
+    return scene->cell->moment == MOMENT_CLOSING && scene->cell->fault == FAULT_HALVES &&
+           scene->cell->size > 2 && report->culprit == rank &&
+           report->reason == TC_REASON_MACHINE_SILENT;
+}
+
 /* Why, as it may put it; 0: anything. */
 static unsigned reasons_for(const struct scene *scene)
 {
@@ -259,6 +271,12 @@ static void judge_failure(struct scene *scene, int rank, const struct chaos_repo
     outcome->failed++;
     if (scene->cell->size > 2 && is_of_the_last_two(scene, rank, report)) {
         scene->was_alone = true;
+        outcome->reasons_right++;
+        return;
+    }
+    scene->failed[side_of(scene, rank)]++;
+    if (is_the_last_of_its_side(scene, rank, report)) {
+        scene->was_last[side_of(scene, rank)] = true;
         outcome->reasons_right++;
         return;
     }
@@ -502,5 +520,10 @@ void chaos_cell_run(const struct chaos_cell *cell, struct chaos_outcome *outcome
         outcome->is_named = false;
         note(&scene, "one of the two names the other as silent, though others were there to ask");
     }
+    for (int side = 0; side < 2; side++)
+        if (scene.was_last[side] && scene.failed[side] > 1) {
+            outcome->is_named = false;
+            note(&scene, "a rank names itself as cut off, though others of its half were there");
+        }
     end(&scene);
 }
