@@ -212,6 +212,35 @@ static void a_loan_is_not_read_in_the_turn_that_it_comes_in(void **state)
     net_close(&net);
 }
 
+static unsigned poll_of(struct net *net, int rank)
+{
+    return tci_shm_poll(&tci_shm_of(net->nodes[rank].transport)->source, TCI_SHM_BATCH);
+}
+
+/* Who lends does not go to sleep while it is read: each piece but the last, which ends the loan, is
+ * something that has happened. */
+static void a_lender_sees_that_it_is_read(void **state)
+{
+    struct net_message bulk, bulk_in;
+    struct net net;
+
+    (void)state;
+    net_open(&net, 2, 65536);
+    net_exchange(&net, 8, 1000); /* they have met */
+    net_recv(&net, &bulk_in, 1, 0, 51, BULK);
+    net_send(&net, &bulk, 0, 1, 51, BULK);
+    while (poll_of(&net, 1) > 0 && bulk_in.xfer.status == TC_PENDING) {
+        uint64_t done = bulk_in.xfer.room[TCI_ROOM_DONE];
+
+        assert_int_equal(poll_of(&net, 0), done > 0 && done < BULK);
+        assert_int_equal(poll_of(&net, 0), 0);
+    }
+    assert_int_equal(bulk_in.xfer.status, TC_OK);
+    net_finish(&net, &bulk, TC_OK);
+    net_finish(&net, &bulk_in, TC_OK);
+    net_close(&net);
+}
+
 /* A peer that has as much to say as a turn takes in, turn by turn, keeps nothing of another's
  * waiting, whichever of the two is the first in a turn. */
 static void read_beside_a_peer_that_never_pauses(int turns_before)
@@ -236,7 +265,7 @@ static void read_beside_a_peer_that_never_pauses(int turns_before)
             net_recv(&net, &recvs[turn][i], 0, 1, 100 + (uint64_t)i, 8);
             net_send(&net, &sends[turn][i], 1, 0, 100 + (uint64_t)i, 8);
         }
-        assert_true(tci_shm_poll(&tci_shm_of(net.nodes[0].transport)->source, EACH) > 0);
+        assert_true(poll_of(&net, 0) > 0);
     }
     assert_int_not_equal(bulk_in.xfer.room[TCI_ROOM_DONE], 0);
     for (int i = 0; i < TURNS * EACH; i++) {
@@ -412,6 +441,7 @@ static int run_reading(void)
         cmocka_unit_test(bulk_stands_back_for_what_is_urgent),
         cmocka_unit_test(bulk_stands_back_for_nothing_else),
         cmocka_unit_test(a_loan_is_not_read_in_the_turn_that_it_comes_in),
+        cmocka_unit_test(a_lender_sees_that_it_is_read),
         cmocka_unit_test(a_loan_is_read_beside_a_peer_that_never_pauses)};
     const struct CMUnitTest stores[] = {cmocka_unit_test(both_ways_to_store_are_tried)};
     const struct CMUnitTest wakes[] = {

@@ -247,13 +247,13 @@ static int watch_ended_process(void)
 }
 
 /* What was read under the number of a process that has ended may be another's. */
-static void what_was_read_of_a_dead_peer_is_not_complete(void **state)
+static void try_dead_peer(uint64_t alive_ns)
 {
     int watched = reader()->pidfd;
     struct move move;
 
-    (void)state;
     reader()->pidfd = watch_ended_process();
+    reader()->alive_ns = alive_ns;
     start_move(&move, NULL, TCI_COLL_BROADCAST, LONG);
     pass_until_read(&move, LONG - 1);
     for (int i = 0; i < 50; i++)
@@ -262,6 +262,14 @@ static void what_was_read_of_a_dead_peer_is_not_complete(void **state)
     close(reader()->pidfd);
     reader()->pidfd = watched;
     finish_move(&move);
+}
+
+static void what_was_read_of_a_dead_peer_is_not_complete(void **state)
+{
+    (void)state;
+    try_dead_peer(0);
+    assert_true(reader()->alive_ns != 0);
+    try_dead_peer(reader()->alive_ns - TCI_NS_PER_MS);
 }
 
 /* From now on, of this process. */

@@ -312,6 +312,19 @@ void tci_shm_link_tell(struct tci_shm_link *link, bool is_due)
         }
 }
 
+/* Whether the peer is reading what we lend: it will soon have done, and not to be asleep by then
+ * saves it the bell, and us the time to wake up. */
+static bool is_being_read(struct tci_shm_link *link)
+{
+    uint32_t before = link->pieces_seen;
+
+    if (link->sends_live == 0)
+        return false;
+    /* relaxed: a hint */
+    link->pieces_seen = atomic_load_explicit(&link->writer.way->pieces, memory_order_relaxed);
+    return link->pieces_seen != before;
+}
+
 unsigned tci_shm_link_poll(struct tci_shm_link *link, unsigned budget)
 {
     struct tci_shm_head head;
@@ -341,7 +354,7 @@ unsigned tci_shm_link_poll(struct tci_shm_link *link, unsigned budget)
         link->read_ns = link->shm->exec->ops->now_ns(link->shm->exec);
     link->is_fresh = count > 0;
     tci_shm_link_tell(link, false);
-    return count;
+    return count > 0 || !is_being_read(link) ? count : 1;
 }
 
 /* ---- The source ---- */

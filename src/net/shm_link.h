@@ -37,11 +37,11 @@ enum {
                                          the ring: two copies of ours cost less than the system's */
     TCI_SHM_READ_MAX = 512 * 1024,    /* read at once: half a second-level cache; calls cost
                                          (1 MiB all-reduced: 64 us, and 117 by 64 KiB) */
-    TCI_SHM_MOVE_MAX = 2 << 20,       /* the same, where nothing is folded: 4 MiB broadcast take 157
-                                         us, and 176 in pieces as above */
-    TCI_SHM_READ_BESIDE = 64 * 1024,  /* read at once while something more urgent is awaited */
-    TCI_SHM_SENT_PIECE = 32 * 1024,   /* of a loan that is sent through the ring */
-    TCI_SHM_BATCH = 64                /* records of one link before the next has its turn */
+    TCI_SHM_MOVE_MAX = 1 << 20,      /* the same, where nothing is folded: its sender, who waits for
+                                         it, sees each (tci_shm_way) and does not fall asleep */
+    TCI_SHM_READ_BESIDE = 64 * 1024, /* read at once while something more urgent is awaited */
+    TCI_SHM_SENT_PIECE = 32 * 1024,  /* of a loan that is sent through the ring */
+    TCI_SHM_BATCH = 64               /* records of one link before the next has its turn */
 };
 
 /* Payload of LEND. */
@@ -117,6 +117,7 @@ struct tci_shm_link {
     int region_fd;                 /* owned; -1: the region is the peer's */
     pid_t pid;                     /* of the peer */
     int pidfd;                     /* owned */
+    uint64_t alive_ns;             /* when it was last asked, and had not ended; 0: never */
     int bell;                      /* owned: to the peer */
     bool may_read;                 /* its memory */
     bool has_left;                 /* the peer has said goodbye */
@@ -139,6 +140,7 @@ struct tci_shm_link {
     uint64_t consumed;      /* early bytes received and used up ever */
     uint64_t held;          /* early bytes that we keep */
     uint32_t early_held;    /* early loans */
+    uint32_t pieces_seen;   /* of our loans, by the peer */
     uint32_t live, sends_live;
     struct tci_list pulls;   /* to be read, the most urgent first */
     struct tci_list waiting; /* for pieces, or for an answer */

@@ -87,6 +87,7 @@ static const char *reach(struct tci_shm_link *link, const struct card *card)
     if (link->bell < 0)
         return "its bell may not be rung from here";
     link->pidfd = tci_shm_watch_process(link->pid);
+    link->alive_ns = 0;
     link->may_read = link->shm->may_read && link->pidfd >= 0 &&
                      tci_shm_read(link->pid, card->addr, seen, sizeof(seen)) == sizeof(seen) &&
                      memcmp(seen, card->token, sizeof(seen)) == 0;

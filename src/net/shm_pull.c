@@ -17,6 +17,10 @@
  * long. */
 #define GIVE_WAY_NS (20 * TCI_NS_PER_US)
 
+/* So long a number that was seen to be the peer's cannot be another process's: the system gives a
+ * number out again when it has given out all others. */
+#define STILL_ITS_NUMBER_NS TCI_NS_PER_MS
+
 /* What a receive has in its room. */
 enum { ROOM_PULL = TCI_ROOM_DONE + 1 };
 
@@ -116,12 +120,20 @@ const char *tci_shm_on_piece(struct tci_shm_link *link, const struct tci_shm_hea
 
 /* ---- Reading ---- */
 
-/* Its number may be another process's by now, whose memory is not the message. */
-static bool is_alive(const struct tci_shm_link *link)
+/* Behind what was read: its number may be another process's by now, whose memory is not the message.
+ * To ask the system each time is a tenth of what 64 KiB take in all. */
+static bool is_alive(struct tci_shm_link *link)
 {
+    struct tci_exec *exec = link->shm->exec;
     struct pollfd ended = {.fd = link->pidfd, .events = POLLIN};
+    uint64_t now_ns = exec->ops->now_ns(exec);
 
-    return link->pidfd < 0 || poll(&ended, 1, 0) == 0;
+    if (link->alive_ns != 0 && now_ns - link->alive_ns < STILL_ITS_NUMBER_NS)
+        return true;
+    if (link->pidfd >= 0 && poll(&ended, 1, 0) != 0)
+        return false;
+    link->alive_ns = now_ns;
+    return true;
 }
 
 static void finish(struct tci_shm_link *link, struct tci_shm_pull *pull)
@@ -211,6 +223,21 @@ static void have_failed(struct tci_shm_link *link, struct tci_shm_pull *pull, in
     tci_shm_end_recv(link, xfer, TC_ERR_INVALID_ARG);
 }
 
+/* More is to be read: the sender may see that we are at it, and it is the turn of the next loan that
+ * is as urgent. */
+static void let_next_read(struct tci_shm_link *link, struct tci_shm_pull *pull)
+{
+    _Atomic uint32_t *pieces = &link->reader.way->pieces;
+
+    /* relaxed: we alone write it, and it is a hint */
+    atomic_store_explicit(pieces, atomic_load_explicit(pieces, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    if (link->pulls.next != link->pulls.prev) {
+        tci_list_del(&pull->link);
+        queue_pull(link, pull);
+    }
+}
+
 static void go_on_reading(struct tci_shm_link *link, struct tci_shm_pull *pull, size_t len_max)
 {
     uint64_t before = pull->xfer->room[TCI_ROOM_DONE];
@@ -224,10 +251,8 @@ static void go_on_reading(struct tci_shm_link *link, struct tci_shm_pull *pull, 
         have_failed(link, pull, errno);
     else if (pull->xfer->room[TCI_ROOM_DONE] == pull->xfer->len)
         finish(link, pull);
-    else if (link->pulls.next != link->pulls.prev) { /* the turn of the next as urgent */
-        tci_list_del(&pull->link);
-        queue_pull(link, pull);
-    }
+    else
+        let_next_read(link, pull);
 }
 
 /* ---- Whose turn it is ---- */

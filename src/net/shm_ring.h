@@ -73,6 +73,7 @@ struct tci_shm_way {
     _Atomic uint64_t read_ns[2];                       /* of payload that is measured, by how … */
     _Atomic uint64_t read_bytes[2];                    /* … it was stored */
     _Alignas(TCI_SHM_LINE) _Atomic uint32_t is_asleep; /* ring the reader's bell */
+    _Atomic uint32_t pieces; /* counts those read of loans that have not ended by that */
 };
 
 struct tci_shm_writer {
