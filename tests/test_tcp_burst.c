@@ -34,12 +34,20 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     return syscall(SYS_sendmsg, fd, message, flags);
 }
 
-ssize_t readv(int fd, const struct iovec *iov, int count)
+static ssize_t count_read(ssize_t got)
 {
-    ssize_t got = syscall(SYS_readv, fd, iov, count);
-
     reads += got > 0;
     return got;
+}
+
+ssize_t readv(int fd, const struct iovec *iov, int count)
+{
+    return count_read(syscall(SYS_readv, fd, iov, count));
+}
+
+ssize_t recv(int fd, void *to, size_t len, int flags)
+{
+    return count_read(syscall(SYS_recvfrom, fd, to, len, flags, NULL, NULL));
 }
 
 static void pass_together(struct net *net, size_t len)

@@ -184,10 +184,6 @@ void tci_comm_relay(struct tci_comm *comm, uint32_t from, const struct tci_notic
 void tci_comm_ended(struct tci_comm *comm, uint32_t peer, const struct tci_notice *notice);
 
 /* The tag that a message of a peer belongs to. */
-static inline bool tci_space_is_p2p(uint32_t space)
-{
-    return space >= TCI_SPACE_P2P_UP;
-}
 static inline struct tci_tag_name tci_comm_tag_name(const struct tci_key *key, uint32_t peer)
 {
     return (struct tci_tag_name){.tag = key->tag,

@@ -76,43 +76,29 @@ static struct tci_step_xfer *make_xfer(struct tci_lane *lane, uint32_t i,
     return xfer;
 }
 
-/* Hand it to the transport; false without memory. */
+/* Hand it to the transport; false without memory.  A SEND that is out when this returns, but for
+ * tci_transport_ring(), has ended. */
 static bool post(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
 {
     struct tci_op *op = lane->op;
+    struct tci_comm *comm = op->comm;
     struct tci_step_xfer *xfer = make_xfer(lane, i, step);
 
     if (xfer == NULL)
         return false;
     op->xfers_live++;
     tci_trace_xfer_post(xfer);
-    tci_transport_post(op->comm->transport, &xfer->x);
-    return true;
-}
-
-/* A SEND that is out when this returns, but for tci_transport_ring(): the step has ended.  False:
- * it is to be posted. */
-static bool put(struct tci_lane *lane, uint32_t i, const struct tci_step *step)
-{
-    struct tci_comm *comm = lane->op->comm;
-    struct tci_step_xfer *xfer;
-    bool is_out;
-
-    if (step->kind != TCI_STEP_SEND || comm->transport->ops->put == NULL)
-        return false;
-    xfer = make_xfer(lane, i, step);
-    if (xfer == NULL)
-        return false;
-    is_out = comm->transport->ops->put(comm->transport, &xfer->x);
-    if (is_out) {
+    if (step->kind != TCI_STEP_SEND) {
+        comm->transport->ops->post_recv(comm->transport, &xfer->x);
+    } else if (tci_transport_put(comm->transport, &xfer->x)) {
+        op->xfers_live--;
         lane->ended |= UINT64_C(1) << (i - lane->base);
-        tci_trace_xfer_post(xfer);
         if (xfer->x.len >= TCI_TRACE_SLOW_BYTES)
             tci_trace_forget_time(comm);
         tci_trace_xfer_end(xfer, TC_OK);
+        put_xfer(comm, xfer);
     }
-    put_xfer(comm, xfer);
-    return is_out;
+    return true;
 }
 
 static void fail_post(struct tci_op *op)
@@ -176,14 +162,13 @@ static bool open_step(struct tci_lane *lane, uint32_t k, const struct tci_step *
         }
         return true;
     default:
-        if (put(lane, lane->base + k, step)) {
-            tci_transport_ring(lane->op->comm->transport);
-            return true;
+        if (!post(lane, lane->base + k, step)) {
+            fail_post(lane->op);
+            return false;
         }
-        if (post(lane, lane->base + k, step))
-            return true;
-        fail_post(lane->op);
-        return false;
+        if ((lane->ended & bit) != 0)
+            tci_transport_ring(lane->op->comm->transport);
+        return true;
     }
 }
 
@@ -366,34 +351,40 @@ static bool takes_scratch_late(const struct tci_lane *lane)
     return lane->count * lane->op->args.elem_bytes > lane->op->comm->eager_max;
 }
 
-/* All messages at once; what waits for them is looked at when the last of them has ended. */
+static bool post_all(struct tci_lane *lane, bool is_send)
+{
+    const struct tci_step *steps = lane->op->comm->round.steps;
+
+    for (uint32_t i = 0; i < lane->round; i++) {
+        if ((steps[i].kind == TCI_STEP_SEND) != is_send || post(lane, i, &steps[i]))
+            continue;
+        fail_post(lane->op);
+        return false;
+    }
+    return true;
+}
+
+/* All messages at once, what the others wait for first; what waits for them is looked at when the
+ * last of them has ended. */
 static void open_round(struct tci_lane *lane)
 {
     const struct tci_round *round = &lane->op->comm->round;
-    const struct tci_step *steps = round->steps;
 
     (void)next_segment(lane);
     lane->round = round->messages;
     lane->open = (UINT64_C(1) << round->messages) - 1;
-    /* What the others wait for first, if it can be out before all else. */
-    for (uint32_t i = 0; i < lane->round; i++)
-        if (steps[i].kind == TCI_STEP_SEND && !put(lane, i, &steps[i]))
-            break;
+    if (!post_all(lane, true))
+        return;
     if (folds_at_once(lane, round)) {
-        if (!post(lane, (uint32_t)(round->folding - steps), &round->folded))
+        if (!post(lane, (uint32_t)(round->folding - round->steps), &round->folded))
             fail_post(lane->op);
         lane->round = lane->steps;
         return;
     }
     if (!takes_scratch_late(lane) && !take_scratch(lane))
         return;
-    for (uint32_t i = 0; i < lane->round; i++) {
-        if ((lane->ended >> i & 1) != 0 || post(lane, i, &steps[i]))
-            continue;
-        fail_post(lane->op);
-        return;
-    }
-    end_of_round(lane); /* nothing but messages that are out */
+    if (post_all(lane, false))
+        end_of_round(lane); /* nothing but messages that are out */
 }
 
 /* While receives are posted what was put becomes visible to the others: that takes as long. */

@@ -29,6 +29,12 @@ enum tci_space {
     TCI_SPACE_COUNT
 };
 
+/* Between two ranks alone. */
+static inline bool tci_space_is_p2p(uint32_t space)
+{
+    return space >= TCI_SPACE_P2P_UP;
+}
+
 enum { TCI_ALL_PEERS = -1 };
 
 /* The call as every rank must have made it; compared field by field, shown on a mismatch. */
@@ -251,8 +257,8 @@ struct tci_transport_ops {
     /* Neither fails here: every posted transfer completes exactly once on its cq. */
     void (*post_send)(struct tci_transport *self, struct tci_xfer *xfer);
     void (*post_recv)(struct tci_transport *self, struct tci_xfer *xfer);
-    /* Send at once and for good: true, and nothing completes, for its memory is free again.  False:
-     * nothing was done, and it is to be posted.  NULL: never. */
+    /* As post_send, but true: nothing completes, for it is out for good, and its memory is free
+     * again.  NULL: never. */
     bool (*put)(struct tci_transport *self, struct tci_xfer *xfer);
     /* What was put is there for peers that look; now those that sleep are woken.  Between the two
      * there is time for what needs no peer, and nothing is waited for.  NULL: put has done so. */
@@ -307,6 +313,14 @@ static inline void tci_transport_post(struct tci_transport *self, struct tci_xfe
 }
 
 /* Calls of what a transport may leave out, with what NULL means there. */
+
+static inline bool tci_transport_put(struct tci_transport *self, struct tci_xfer *xfer)
+{
+    if (self->ops->put != NULL)
+        return self->ops->put(self, xfer);
+    self->ops->post_send(self, xfer);
+    return false;
+}
 
 static inline void tci_transport_ring(struct tci_transport *self)
 {

@@ -35,12 +35,8 @@ static void post(struct tci_transport *self, struct tci_xfer *xfer)
 
 static bool put(struct tci_transport *self, struct tci_xfer *xfer)
 {
-    struct tci_transport *lower = view_of(self)->mux->below;
-
-    if (lower->ops->put == NULL)
-        return false;
     xfer->peer = below(view_of(self), xfer->peer);
-    return lower->ops->put(lower, xfer);
+    return tci_transport_put(view_of(self)->mux->below, xfer);
 }
 
 static void ring(struct tci_transport *self)

@@ -117,10 +117,16 @@ static void post(struct tci_transport *self, struct tci_xfer *xfer)
 
 static bool put(struct tci_transport *self, struct tci_xfer *xfer)
 {
-    struct tci_shm_link *link = near_link(tci_shm_of(self), xfer->peer);
+    struct tci_shm *shm = tci_shm_of(self);
+    struct tci_shm_link *link = near_link(shm, xfer->peer);
 
     TC_ASSERT(xfer->is_send && xfer->status == TC_PENDING);
-    return link != NULL && tci_shm_send_now(link, xfer);
+    if (link != NULL && tci_shm_send_now(link, xfer))
+        return true;
+    if (!is_local(shm, xfer->peer))
+        return tci_transport_put(shm->below, xfer);
+    post(self, xfer);
+    return false;
 }
 
 static void ring(struct tci_transport *self)

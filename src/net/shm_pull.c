@@ -120,8 +120,8 @@ const char *tci_shm_on_piece(struct tci_shm_link *link, const struct tci_shm_hea
 
 /* ---- Reading ---- */
 
-/* Behind what was read: its number may be another process's by now, whose memory is not the message.
- * To ask the system each time is a tenth of what 64 KiB take in all. */
+/* Behind what was read: its number may be another process's by now, whose memory is not the
+ * message.  To ask the system each time is a tenth of what 64 KiB take in all. */
 static bool is_alive(struct tci_shm_link *link)
 {
     struct tci_exec *exec = link->shm->exec;
@@ -223,8 +223,8 @@ static void have_failed(struct tci_shm_link *link, struct tci_shm_pull *pull, in
     tci_shm_end_recv(link, xfer, TC_ERR_INVALID_ARG);
 }
 
-/* More is to be read: the sender may see that we are at it, and it is the turn of the next loan that
- * is as urgent. */
+/* More is to be read: the sender may see that we are at it, and it is the turn of the next loan
+ * that is as urgent. */
 static void let_next_read(struct tci_shm_link *link, struct tci_shm_pull *pull)
 {
     _Atomic uint32_t *pieces = &link->reader.way->pieces;

@@ -19,7 +19,10 @@ void tci_tcp_complete(struct tci_tcp *tcp, struct tci_xfer *xfer, tc_status_t st
 {
     TC_ASSERT(tcp->live > 0);
     tcp->live--;
-    tci_cq_push(xfer->cq, xfer, status);
+    if (xfer == tcp->put && status == TC_OK)
+        tcp->put = NULL;
+    else
+        tci_cq_push(xfer->cq, xfer, status);
 }
 
 /* What was the main connections' to send goes beside them from now on. */
@@ -128,25 +131,49 @@ static struct tci_link *standing(struct tci_tcp *tcp, uint32_t peer)
     return link != NULL && link->state == TCI_LINK_UP && !link->has_left ? link : NULL;
 }
 
-void tci_tcp_pass_on(struct tci_tcp *tcp, const struct tci_way *way, int came_from,
-                     const struct tci_notice *notice)
+bool tci_tcp_is_for_all(const struct tci_way *way, const struct tci_notice *notice)
 {
-    uint32_t right = (tcp->rank + 1) % tcp->size, left = (tcp->rank + tcp->size - 1) % tcp->size;
-    bool is_right = (way->to + tcp->size - tcp->rank) % tcp->size <= tcp->size / 2;
+    return notice->kind == TCI_NOTICE_END && way->from == 0 && !tci_space_is_p2p(notice->key.space);
+}
+
+static void pass_to(struct tci_link *link, const struct tci_way *way,
+                    const struct tci_notice *notice)
+{
     uint8_t payload[TCI_NOTICE_BYTES];
     struct tci_frame frame;
-    struct tci_link *link;
 
-    if (came_from != TCI_FROM_HERE)
-        is_right = (uint32_t)came_from == left;
-    link = standing(tcp, is_right ? right : left);
-    if (link == NULL && came_from == TCI_FROM_HERE)
-        link = standing(tcp, is_right ? left : right);
     if (link == NULL)
         return;
     tci_notice_encode(notice, &frame, payload);
     frame.offset = tci_way_encode(way->from, way->to);
     tci_link_control(link, &frame, payload);
+}
+
+void tci_tcp_pass_on(struct tci_tcp *tcp, const struct tci_way *way, int came_from,
+                     const struct tci_notice *notice)
+{
+    uint32_t right = (tcp->rank + 1) % tcp->size, left = (tcp->rank + tcp->size - 1) % tcp->size;
+    bool is_right = (way->to + tcp->size - tcp->rank) % tcp->size <= tcp->size / 2;
+    struct tci_link *link;
+
+    if (came_from != TCI_FROM_HERE)
+        is_right = (uint32_t)came_from == left;
+    link = standing(tcp, is_right ? right : left);
+    if (came_from == TCI_FROM_HERE && (link == NULL || tci_tcp_is_for_all(way, notice)))
+        pass_to(standing(tcp, is_right ? left : right), way, notice);
+    pass_to(link, way, notice);
+}
+
+static bool put(struct tci_transport *self, struct tci_xfer *xfer)
+{
+    struct tci_tcp *tcp = tci_tcp_of(self);
+    bool is_out;
+
+    tcp->put = xfer;
+    tci_tcp_post_send(self, xfer);
+    is_out = tcp->put == NULL;
+    tcp->put = NULL;
+    return is_out;
 }
 
 static void tcp_caps(const struct tci_transport *self, struct tci_caps *caps_out)
@@ -337,6 +364,7 @@ static void tcp_close(struct tci_transport *self)
 static const struct tci_transport_ops tcp_ops = {
     .name = "tcp",
     .post_send = tci_tcp_post_send,
+    .put = put,
     .post_recv = tci_tcp_post_recv,
     .abort = tcp_abort,
     .notify = tcp_notify,

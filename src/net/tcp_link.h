@@ -246,6 +246,7 @@ struct tci_tcp {
     uint8_t *input;       /* owned, TCI_TCP_INPUT */
     uint8_t *staging;     /* owned, TCI_TCP_STAGING and room for an element */
     uint64_t live;        /* transfers in all */
+    struct tci_xfer *put; /* borrowed: posted now; NULL: none, or it has ended well */
     uint64_t passes;      /* polls so far, and one */
     int bulk_priority;    /* of the last large transfer; INT_MAX: none so far */
     uint32_t short_for;   /* large ones for which turns stay short */
@@ -291,6 +292,9 @@ struct tci_way {
 };
 void tci_tcp_pass_on(struct tci_tcp *tcp, const struct tci_way *way, int came_from,
                      const struct tci_notice *notice);
+/* What rank 0 says of the end of a call goes both ways around, and all hear it as it passes: before
+ * anything else that a rank who knows of it has sent, its goodbye among that. */
+bool tci_tcp_is_for_all(const struct tci_way *way, const struct tci_notice *notice);
 /* Tell the sink that everyone has left, once that is so. */
 void tci_tcp_check_left(struct tci_tcp *tcp);
 

@@ -481,10 +481,10 @@ static const char *on_passed_notice(struct tci_link *link, const struct tci_noti
     tci_way_decode(link->rx.frame.offset, &way.from, &way.to);
     if (!tcp->is_ring || way.from >= tcp->size || way.to >= tcp->size || way.from == tcp->rank)
         return "a notice that cannot have come this way";
-    if (way.to == tcp->rank)
-        tcp->base.sink->notice(tcp->base.sink, way.from, notice);
-    else if (way.to != link->peer)
+    if (way.to != tcp->rank && way.to != link->peer)
         tci_tcp_pass_on(tcp, &way, (int)link->peer, notice);
+    if (way.to == tcp->rank || tci_tcp_is_for_all(&way, notice))
+        tcp->base.sink->notice(tcp->base.sink, way.from, notice);
     return NULL;
 }
 
