@@ -42,29 +42,65 @@ static void open_rank(struct net *one, size_t eager_bytes)
     tci_free(result.fds);
 }
 
-static void a_host_that_has_accepted_is_heard_before_the_loop_has_turned(void **state)
+/* Rank 1 has a message for rank 0, and so dials it. */
+static struct tci_link *open_dialing(struct net_message *message)
 {
     static const struct net_subject subject = {"tcp", open_rank};
-    struct net_message message;
-    struct tci_transport *rank;
-    const struct tci_link *link;
 
-    (void)state;
     net_subject = &subject;
     net_open(&net, 1, EAGER);
-    rank = net.nodes[0].transport;
-    net_prepare(&message, true, 0, 7, 100);
-    net_post(&net, &message, 0);
-    link = ((const struct tci_tcp *)rank)->links[0];
+    net_prepare(message, true, 0, 7, 100);
+    net_post(&net, message, 0);
+    return ((const struct tci_tcp *)net.nodes[0].transport)->links[0];
+}
+
+static void close_dialing(struct net_message *message)
+{
+    net_close(&net);
+    net_free(message);
+    close(door);
+}
+
+/* As a process that is stopped does: who waits for it has a deadline that names it. */
+static void who_accepts_and_says_nothing_is_waited_for(void **state)
+{
+    struct net_message message;
+    struct tci_link *link = open_dialing(&message);
+
+    (void)state;
+    for (int i = 0; i < 100 && !link->has_greeted; i++) {
+        assert_int_equal(poll(NULL, 0, 10), 0);
+        net_turns(&net, 1);
+    }
+    assert_true(link->has_greeted);
+    assert_int_equal(poll(NULL, 0, 100), 0); /* an acknowledgement takes 40 ms at most */
+    for (int i = 0; i < 3; i++) {
+        link->deadline_ns = 1;
+        tci_link_on_dial_timer(&link->timer);
+        assert_int_equal(link->state, TCI_LINK_DIALING);
+        assert_true(link->deadline_ns > tci_loop_clock());
+    }
+
+    link->has_connected = false; /* as if nobody had accepted */
+    link->deadline_ns = 1;
+    tci_link_on_dial_timer(&link->timer);
+    assert_int_equal(link->state, TCI_LINK_DOWN);
+    close_dialing(&message);
+}
+
+static void a_host_that_has_accepted_is_heard_before_the_loop_has_turned(void **state)
+{
+    struct net_message message;
+    const struct tci_link *link = open_dialing(&message);
+
+    (void)state;
     assert_int_equal(link->state, TCI_LINK_DIALING);
     assert_int_equal(poll(&(struct pollfd){.fd = door, .events = POLLIN}, 1, -1), 1);
     /* Longer than an answer may take. */
     assert_int_equal(poll(NULL, 0, 150), 0);
     assert_false(link->has_connected);
-    assert_int_equal(tci_tcp_hear(rank, 0, 0), TCI_HEAR_HOST);
-    net_close(&net);
-    net_free(&message);
-    close(door);
+    assert_int_equal(tci_tcp_hear(net.nodes[0].transport, 0, 0), TCI_HEAR_HOST);
+    close_dialing(&message);
 }
 
 static const struct net_subject two = {"tcp", tcp_net_open};
@@ -165,6 +201,7 @@ int main(void)
         cmocka_unit_test(whether_an_answer_that_may_yet_come_will_come_is_not_known),
         cmocka_unit_test(who_has_answered_since_is_heard),
         cmocka_unit_test(a_host_that_has_accepted_is_heard_before_the_loop_has_turned),
+        cmocka_unit_test(who_accepts_and_says_nothing_is_waited_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include "core/alloc.h"
 #include "core/assert.h"
 #include "core/log.h"
+#include "net/acks.h"
 #include "net/sock.h"
 
 /*   dialer                        acceptor
@@ -283,6 +284,17 @@ void tci_link_dial_once(struct tci_link *link)
     }
 }
 
+/* The peer's host has accepted the connection and has all that was said on it: the process does not
+ * answer, as one that is stopped.  It is waited for as it is over a link that stands: whatever
+ * waits has a deadline of its own, and names it rightly then. */
+static bool is_host_there(const struct tci_link *link)
+{
+    struct tci_acks acks;
+
+    return link->fd >= 0 && link->has_connected && !link->is_piped &&
+           tci_acks_get(link->fd, &acks) && !acks.owes;
+}
+
 void tci_link_on_dial_timer(struct tci_timer *timer)
 {
     struct tci_link *link = tci_container_of(timer, struct tci_link, timer);
@@ -312,6 +324,11 @@ void tci_link_on_dial_timer(struct tci_timer *timer)
         link->yields = false;
         link->refusals = 0;
         tci_link_end_probe(link, false);
+        return;
+    }
+    if (is_host_there(link)) {
+        link->deadline_ns = now_plus_ms(link->tcp, TCI_TCP_DIAL_MS);
+        wake_dialing(link);
         return;
     }
     if (link->addr.len == 0)
